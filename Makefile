@@ -1,0 +1,47 @@
+# Two commands: `make demo` shows what fwnet does, `make test` checks that it does it right.
+# Each makes .venv and installs into it first; a second run installs nothing again.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+
+.PHONY: help demo test lint types imports pytest format clean
+
+help:
+	@echo "make demo    learn in a minute what fwnet does; writes demo/index.html"
+	@echo "make test    lint, types, import contracts and tests"
+	@echo "make format  let ruff format and fix the code"
+	@echo "make clean   remove .venv and everything built"
+
+demo: $(INSTALLED)
+	$(BIN)/fwnet demo --output demo
+
+test: lint types imports pytest
+
+lint: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)
+	$(BIN)/mypy
+
+imports: $(INSTALLED)
+	$(BIN)/lint-imports
+
+pytest: $(INSTALLED)
+	$(BIN)/pytest -n 2
+
+format: $(INSTALLED)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist demo
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "fwnet needs Python 3.11 or newer, got $$($(PYTHON) --version 2>&1); set PYTHON=…"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,12 @@
+import pytest
+import torch
+from hypothesis import settings
+
+# The first call of an operator may take long; the examples are the same on every machine.
+settings.register_profile("fwnet", deadline=None, derandomize=True, max_examples=60)
+settings.load_profile("fwnet")
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
