@@ -1,0 +1,154 @@
+"""The mathematics of the paper as pure tensor functions: no state, no parameters."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import overload
+
+import torch
+from torch import Tensor
+
+from fwnet import kernels
+
+__all__ = ["dual_exponent", "lp_norm", "pool_excess", "pool_p", "soft_threshold"]
+
+
+def pool_p(
+    u: Tensor,
+    p: float | Tensor,
+    radius: float | Tensor = 1.0,
+    dim: int = -1,
+    eps: float = 0.0,
+) -> Tensor:
+    r"""Return the point of the Lp ball that minimizes ⟨s, u⟩: the paper's pool_p, sign included.
+
+        s_i = −radius · sign(u_i) · |u_i|^(1/(p−1)) / (Σ_j |u_j|^q)^(1/p),      q = p/(p − 1)
+
+    p = 1 keeps the largest entry (entries that tie share evenly), p = 2 rescales, p = ∞ gives
+    every nonzero entry the magnitude `radius`.
+
+    Args:
+        u: Any floating-point tensor. Half precision is computed in float32.
+        p: The exponent, in [1, ∞], both ends included: a float or a 0-dim tensor. A tensor is
+            never read back from its device, so an invalid one gives NaN rather than an error.
+            Under `torch.compile` a tensor p serves all values with one graph.
+        radius: The radius of the ball, > 0: a float or a 0-dim tensor (as for p).
+        dim: The axis along which the entries of one row lie.
+        eps: With eps > 0 the unit is −radius·sign(u)·(|u| / (‖u‖_q + eps))^(1/(p−1)), which is
+            continuous at u = 0, where the exact unit jumps to the full radius for rounding noise.
+            Its limit as p → 1 is 0, and that is its value at p = 1.
+
+    Edge cases:
+        * A row of zeros gives zeros; a zero entry gives zero. An empty axis gives an empty tensor.
+        * NaN anywhere in a row makes the row NaN. An infinite entry counts as ±1 and the finite
+          entries beside it as 0, the limit of a row in which some entries outgrow all others.
+        * Gradients in u, p and radius are finite wherever u is. They are taken as 0 where the
+          derivative does not exist: a zero entry with p > 2 (infinite slope), a row of zeros
+          without eps, and everywhere in u at p = 1, where the unit is piecewise constant.
+          At p = 1 the gradient in p is the one-sided derivative. Differentiating twice raises.
+    """
+    check_exponent(p)
+    return pool_excess(u, p - 1, radius, dim, eps)
+
+
+def pool_excess(
+    u: Tensor,
+    excess: float | Tensor,
+    radius: float | Tensor = 1.0,
+    dim: int = -1,
+    eps: float = 0.0,
+) -> Tensor:
+    """Evaluate pool_p(u, 1 + excess): the same unit for those who hold p − 1.
+
+    Near p = 1 the number p has lost the digits of p − 1 (in float32, 5% of them at 1 + 1e-6), so a
+    learned p is carried as log(p − 1) and enters here. Arguments are those of `pool_p`.
+    """
+    if not isinstance(u, Tensor):
+        raise TypeError(f"u must be a tensor, got {type(u).__name__}")
+    if not u.is_floating_point():
+        raise TypeError(f"u must be a floating-point tensor, got {u.dtype}")
+    if not isinstance(excess, Tensor) and not excess >= 0:
+        raise ValueError(f"excess must be p - 1 >= 0, got {excess!r}")
+    check_radius(radius)
+    check_eps(eps)
+    return kernels.pool(u, _as_scalar(excess, u), _as_scalar(radius, u), float(eps), dim)
+
+
+@overload
+def dual_exponent(p: float) -> float: ...
+@overload
+def dual_exponent(p: Tensor) -> Tensor: ...
+def dual_exponent(p: float | Tensor) -> float | Tensor:
+    """q = p/(p − 1), the Hölder conjugate: 1/p + 1/q = 1, with 1 ↔ ∞."""
+    check_exponent(p)
+    if isinstance(p, Tensor):
+        return 1 + 1 / (p - 1)
+    return math.inf if p == 1 else 1 + 1 / (p - 1)
+
+
+def lp_norm(z: Tensor, p: float | Tensor) -> Tensor:
+    """‖z‖_p = (Σ|z_i|^p)^(1/p) over the last axis, without overflow or underflow on the way."""
+    if z.shape[-1] == 0:
+        return z.new_zeros(z.shape[:-1])
+    magnitudes = z.abs()
+    peak = magnitudes.amax(-1)
+    if (p.item() if isinstance(p, Tensor) else p) == math.inf:
+        return peak
+    # The norm does not depend on the unit it is computed in, so neither does its gradient.
+    unit = torch.where((peak > 0) & peak.isfinite(), peak, 1.0).detach()
+    powers = (magnitudes / unit.unsqueeze(-1)).pow(p).sum(-1)
+    # A row of zeros would put the root at 0, where its slope is infinite.
+    return torch.where(peak > 0, unit * torch.where(peak > 0, powers, 1.0).pow(1 / p), peak)
+
+
+def soft_threshold(u: Tensor, threshold: float | Tensor) -> Tensor:
+    """sign(u) · max(|u| − threshold, 0), the proximal operator of threshold·‖·‖₁."""
+    return u.sign() * (u.abs() - threshold).clamp(min=0)
+
+
+def check_exponent(p: float | Tensor) -> None:
+    """Raise unless p is an exponent in [1, ∞]; of a tensor only shape and dtype are looked at."""
+    if isinstance(p, Tensor):
+        _check_scalar_tensor("p", p)
+    elif not _is_number(p):
+        raise TypeError(f"p must be a float or a 0-dim tensor, got {type(p).__name__}")
+    elif not p >= 1:
+        raise ValueError(f"p must be in [1, inf], got {p!r}")
+
+
+def check_radius(radius: float | Tensor) -> None:
+    """Raise unless radius is a finite number > 0; a tensor's value is not looked at."""
+    if isinstance(radius, Tensor):
+        _check_scalar_tensor("radius", radius)
+    elif not _is_number(radius):
+        raise TypeError(f"radius must be a float or a 0-dim tensor, got {type(radius).__name__}")
+    elif not 0 < radius < math.inf:
+        raise ValueError(f"radius must be > 0 and finite, got {radius!r}")
+
+
+def check_eps(eps: float) -> None:
+    """Raise unless eps is a finite number ≥ 0."""
+    if not _is_number(eps) or not 0 <= eps < math.inf:
+        raise ValueError(f"eps must be a finite number >= 0, got {eps!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real)
+
+
+def _check_scalar_tensor(name: str, value: Tensor) -> None:
+    if value.ndim != 0:
+        raise ValueError(
+            f"{name} must be a float or a 0-dim tensor, got a tensor of shape {tuple(value.shape)}"
+        )
+    if not value.is_floating_point():
+        raise TypeError(f"{name} must be a floating-point tensor, got {value.dtype}")
+
+
+def _as_scalar(value: float | Tensor, like: Tensor) -> Tensor:
+    """Hold a number as a 0-dim tensor beside `like`, in float64 where the device has it."""
+    if isinstance(value, Tensor):
+        return value.to(like.device, torch.promote_types(value.dtype, torch.float32))
+    dtype = torch.float32 if like.device.type == "mps" else torch.float64
+    return torch.full((), value, dtype=dtype, device=like.device)

@@ -1,0 +1,165 @@
+"""pool_p and its gradient in plain tensor operators: the definition every other kernel is held to.
+
+    s_i = −radius · sign(u_i) · (|u_i| / (‖u‖_q + eps))^k,     k = 1/(p − 1) = q − 1
+
+The textbook form overflows, underflows or divides zero by zero for about half of all ordinary
+inputs in float32. Here every magnitude is taken relative to the largest of its row and carried as
+a logarithm that is exact near 0, so that nothing leaves the range of the numbers:
+
+    l_i = log(|u_i| / max|u|) ≤ 0,   w_i = exp(k·l_i),   N = Σ w_i·exp(l_i) ≥ 1
+    ρ = ‖u‖_q / (‖u‖_q + eps)
+    |s_i| = radius · w_i · exp(−log N / p + k·log ρ)
+
+and, with π_i = w_i·exp(l_i)/N (these sum to 1), the derivatives
+
+    ∂log|s_i| / ∂log|u_j| = k·(δ_ij − ρ·π_j)
+    ∂log|s_i| / ∂p        = −k²·(l_i + log ρ) + (1 + k(1 − ρ))·log N / p² + (k²/p)·ρ·Σ_j π_j·l_j
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Scalars(NamedTuple):
+    """The functions of p and radius that the unit needs, as 0-dim tensors."""
+
+    k: Tensor  # 1/(p − 1), kept inside the finite positive numbers: 0·∞ never appears
+    inv_p: Tensor
+    inv_q: Tensor
+    radius: Tensor
+
+
+class Rows(NamedTuple):
+    """What forward and backward both derive from u; the last four have length 1 along the axis."""
+
+    direction: Tensor  # −sign(u), the sign of s
+    magnitude: Tensor  # |u|, where an infinite entry stands as 1 and its finite neighbours as 0
+    log_ratio: Tensor  # l
+    weight: Tensor  # w
+    peak: Tensor  # max |u|, 1 in a row of zeros
+    log_sum: Tensor  # log N
+    log_rho: Tensor
+    infinite: Tensor
+
+
+def scalars(excess: Tensor, radius: Tensor, dtype: torch.dtype) -> Scalars:
+    """Derive k, 1/p and 1/q from excess = p − 1; an invalid p or radius turns into NaN."""
+    limits = torch.finfo(dtype)
+    k = torch.where(excess >= 0, 1 / excess.abs(), torch.nan).clamp(limits.tiny, limits.max)
+    return Scalars(
+        k=k.to(dtype),
+        inv_p=(k / (1 + k)).to(dtype),
+        inv_q=(1 / (1 + k)).to(dtype),
+        radius=torch.where(radius > 0, radius, torch.nan).to(dtype),
+    )
+
+
+def log_ratio(magnitude: Tensor, unit: Tensor) -> Tensor:
+    """l = log(magnitude / unit), to full relative precision over the whole range of the numbers.
+
+    Where the two are close their difference is exact and log1p keeps its digits; where they are
+    far apart the quotient may leave the range although its logarithm is an ordinary number.
+    """
+    limits = torch.finfo(magnitude.dtype)
+    ratio = magnitude / unit
+    near = torch.log1p((magnitude - unit) / unit)
+    ordinary = (ratio >= limits.tiny) & (ratio <= limits.max)
+    far = torch.where(ordinary, ratio.log(), magnitude.log() - unit.log())
+    return torch.where((ratio > 0.5) & (ratio < 2), near, far)
+
+
+def analyze(u: Tensor, values: Scalars, eps: float, dim: int) -> Rows:
+    """Compute the row quantities above; u is in the compute dtype already."""
+    magnitude = u.abs()
+    peak = magnitude.amax(dim, keepdim=True)
+    infinite = peak.isinf()
+    magnitude = torch.where(infinite, magnitude.isinf().to(u.dtype), magnitude)
+    peak = torch.where(infinite | (peak == 0), 1.0, peak)
+    logs = log_ratio(magnitude, peak)
+    weight = (values.k * logs).exp()
+    # N ≥ 1 because the peak contributes exactly 1; the clamp only acts on rows of zeros.
+    log_sum = (weight * logs.exp()).sum(dim, keepdim=True).clamp(min=1).log()
+    log_rho = torch.zeros_like(log_sum)
+    if eps > 0:
+        log_norm = values.inv_q * log_sum  # of ‖u‖_q / peak
+        excess_over_norm = eps / (peak * log_norm.exp())
+        log_rho = torch.where(
+            excess_over_norm.isinf(),
+            peak.log() + log_norm - torch.as_tensor(eps, dtype=torch.float64).log().to(u.dtype),
+            -excess_over_norm.log1p(),
+        )
+        empty = magnitude.amax(dim, keepdim=True) == 0
+        log_rho = torch.where(infinite, 0.0, torch.where(empty, -torch.inf, log_rho))
+    return Rows((-u).sign(), magnitude, logs, weight, peak, log_sum, log_rho, infinite)
+
+
+def scale(rows: Rows, values: Scalars) -> Tensor:
+    """Return exp(−log N / p + k·log ρ), the factor that brings w onto the unit sphere."""
+    return (values.k * rows.log_rho - values.inv_p * rows.log_sum).exp()
+
+
+def forward(u: Tensor, excess: Tensor, radius: Tensor, eps: float, dim: int) -> Tensor:
+    """Evaluate pool_p in the dtype of u, which must be float32 or float64."""
+    values = scalars(excess, radius, u.dtype)
+    rows = analyze(u, values, eps, dim)
+    return values.radius * rows.direction * rows.weight * scale(rows, values)
+
+
+def backward(
+    grad: Tensor, u: Tensor, excess: Tensor, radius: Tensor, eps: float, dim: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients for u, p and radius, every one finite where u is.
+
+    Where the derivative in u_i does not exist or is infinite (u_i = 0 with p > 2, rows of zeros
+    without eps, ties at p = 1) it is taken as 0; a value beyond the largest number saturates.
+    """
+    limits = torch.finfo(u.dtype)
+    values = scalars(excess, radius, u.dtype)
+    rows = analyze(u, values, eps, dim)
+    factor = scale(rows, values)
+    rho, inv_n = rows.log_rho.exp(), (-rows.log_sum).exp()
+    beta = -rows.log_rho.expm1()  # 1 − ρ
+    zero_row = (rows.magnitude == 0).all(dim, keepdim=True)
+
+    # Beyond this k every l < 0 has weight 0, so the cap changes no value and keeps 0·∞ away.
+    cap = 1e12 if u.dtype == torch.float32 else 1e20
+    k = values.k.clamp(max=cap)
+    slope_k = torch.where(excess == 0, 0.0, k)  # at p = 1 the unit is piecewise constant in u
+
+    s = values.radius * rows.direction * rows.weight * factor
+    gs = grad * s
+    total = gs.sum(dim, keepdim=True)
+    pi = rows.weight * rows.log_ratio.exp() * inv_n
+
+    # h/u without dividing by u. The square root of |u|^(k−1) appears twice, so that it overflows
+    # only where the gradient itself does.
+    root = ((values.k - 1) / 2 * rows.log_ratio).exp()
+    root = torch.where(rows.magnitude == 0, (values.k == 1).to(u.dtype), root)
+    own = -(slope_k * values.radius * factor) * grad * root / rows.peak * root
+    shared = (slope_k * rho * inv_n * total) * rows.direction * rows.weight / rows.peak
+    grad_u = own.clamp(limits.min, limits.max) + shared.clamp(limits.min, limits.max)
+
+    # The peak's own entry cancels; homogeneity gives it from the others without loss.
+    is_peak = torch.zeros_like(u, dtype=torch.bool).scatter(
+        dim, rows.magnitude.argmax(dim, keepdim=True), True
+    )
+    others = torch.where(is_peak, 0.0, slope_k * (gs - rho * pi * total)).sum(dim, keepdim=True)
+    at_peak = rows.direction * (others - slope_k * beta * total) / rows.peak
+    grad_u = torch.where(is_peak, at_peak, grad_u).clamp(limits.min, limits.max)
+    at_zero = torch.where(values.k == 1, -values.radius * grad / eps, 0.0) if eps > 0 else 0.0
+    grad_u = torch.where(zero_row, at_zero, torch.where(rows.infinite, 0.0, grad_u))
+
+    floor = 2 * torch.tensor(limits.tiny, dtype=torch.float64).log().item()  # where exp is 0
+    exponent = (values.k * rows.log_ratio).clamp(min=floor)
+    mean_exponent = (pi * exponent).sum(dim, keepdim=True)
+    by_row = (
+        k * (values.inv_p * rho * mean_exponent - (values.k * rows.log_rho).clamp(min=floor))
+        + (1 + k * beta) * rows.log_sum * values.inv_p**2
+    )
+    grad_p = (total * by_row).sum() - k * (gs * exponent).sum()
+    grad_radius = total.sum() / values.radius
+    return grad_u, grad_p, grad_radius

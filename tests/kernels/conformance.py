@@ -1,0 +1,153 @@
+"""What every implementation of pool_p must pass, edge cases included."""
+
+import math
+
+import mpmath as mp
+import pytest
+import torch
+from torch import Tensor
+
+from tests import high_precision
+
+ROWS = high_precision.rows()
+
+
+class PoolKernelConformance:
+    """Inherit and set `kernel` to a module with the `forward` and `backward` of the contract."""
+
+    kernel = None
+    device = "cpu"
+
+    def forward(self, u, excess, radius=1.0, eps=0.0, dim=-1) -> Tensor:
+        return self.kernel.forward(u.to(self.device), *self._scalars(excess, radius), eps, dim)
+
+    def backward(self, grad, u, excess, radius=1.0, eps=0.0, dim=-1):
+        grad, u = grad.to(self.device), u.to(self.device)
+        return self.kernel.backward(grad, u, *self._scalars(excess, radius), eps, dim)
+
+    def _scalars(self, *values):
+        return [torch.tensor(v, dtype=torch.float64, device=self.device) for v in values]
+
+    @pytest.mark.parametrize("eps", [0.0, 1e-3])
+    @pytest.mark.parametrize("excess", high_precision.EXCESSES)
+    @pytest.mark.parametrize("name", ROWS)
+    def test_forward_agrees_with_80_digits(self, name, excess, eps):
+        u = ROWS[name]
+        s = self.forward(u, excess, radius=2.0, eps=eps).cpu()
+        exact = high_precision.pool_tensor(u, excess, 2.0, eps)
+        assert s.isfinite().all()
+        # Below the smallest normal number there are no digits left to compare.
+        floor = torch.finfo(torch.float32).tiny
+        largest = max(abs(v) for v in exact)
+        # With eps the whole row carries ρ^k, whose own rounding grows with its exponent.
+        damping = -float(mp.log(largest / 2)) if eps and largest > floor else 0.0
+        for value, truth in zip(s.tolist(), exact, strict=True):
+            error = abs(mp.mpf(value) - truth)
+            assert error <= (1e-6 + 4e-7 * damping) * largest + floor
+            assert error <= 1e-5 * abs(truth) + floor
+
+    @pytest.mark.parametrize("eps", [0.0, 1e-3])
+    @pytest.mark.parametrize("excess", high_precision.EXCESSES)
+    @pytest.mark.parametrize("name", ROWS)
+    def test_gradients_agree_with_80_digits(self, name, excess, eps):
+        u = ROWS[name]
+        grad = torch.randn(u.shape)
+        grad_u, grad_p, grad_radius = self.backward(grad, u, excess, radius=2.0, eps=eps)
+        exact_u, exact_p, exact_radius = high_precision.gradients(u, grad, excess, 2.0, eps)
+        s = high_precision.pool_tensor(u, excess, 2.0, eps)
+        terms = [g * v for g, v in zip(grad.tolist(), s, strict=True)]
+        assert grad_u.isfinite().all()
+        assert grad_p.isfinite()
+
+        floor = torch.finfo(torch.float32).tiny
+        scale = max(abs(t / v) for t, v in zip(terms, u.tolist(), strict=True) if v) / excess
+        for value, truth in zip(grad_u.tolist(), exact_u, strict=True):
+            assert truth is None or abs(mp.mpf(value) - truth) <= 1e-4 * scale + floor
+        # p and radius: measured against the terms that are summed.
+        size = sum(abs(t) for t in terms)
+        peak = max(abs(v) for v in u.tolist())
+        pairs = zip(u.tolist(), terms, strict=True)
+        spread = max(abs(mp.log(abs(v) / peak)) * abs(t) for v, t in pairs if v)
+        p_scale = spread / excess**2 + size * (2 + (mp.log(1 + eps / peak) / excess**2))
+        p_floor = floor * (1 + 1 / excess**2)
+        assert abs(mp.mpf(grad_p.item()) - exact_p) <= 1e-4 * p_scale + p_floor
+        assert abs(mp.mpf(grad_radius.item()) - exact_radius) <= 1e-5 * size + floor
+
+    @pytest.mark.parametrize("excess", [0.0, 0.3, 1.0, 2.0, math.inf])
+    @pytest.mark.parametrize("eps", [0.0, 1e-3])
+    def test_zero_rows_give_zeros(self, excess, eps):
+        u = torch.tensor([[0.0, 0.0, -0.0], [1.0, -2.0, 0.0]])
+        s = self.forward(u, excess, eps=eps)
+        grad_u, grad_p, _ = self.backward(torch.ones_like(u), u, excess, eps=eps)
+        assert (s[0] == 0).all()
+        assert s.isfinite().all()
+        assert grad_u.isfinite().all()
+        assert grad_p.isfinite()
+
+    def test_slope_at_zero_is_exact_for_p_2_and_dropped_above(self):
+        u, grad = torch.tensor([[3.0, 0.0, 4.0], [0.0, 0.0, 0.0]]), torch.ones(2, 3)
+        at_2, _, _ = self.backward(grad, u, 1.0, eps=0.5)
+        at_3, _, _ = self.backward(grad, u, 2.0, eps=0.5)
+        assert at_2[0, 1].item() == pytest.approx(-1 / 5.5)
+        assert at_2[1].tolist() == pytest.approx([-2, -2, -2])
+        assert at_3[0, 1].item() == 0
+        assert (at_3[1] == 0).all()
+
+    @pytest.mark.parametrize("excess", [0.0, 0.3, 2.0, math.inf])
+    def test_nan_poisons_its_row_only(self, excess):
+        u = torch.tensor([[1.0, math.nan, 0.0], [1.0, 2.0, 3.0], [math.inf, math.nan, 1.0]])
+        s = self.forward(u, excess)
+        grad_u, _, _ = self.backward(torch.ones_like(u), u, excess)
+        assert s[[0, 2]].isnan().all()
+        assert grad_u[[0, 2]].isnan().all()
+        assert s[1].isfinite().all()
+        assert grad_u[1].isfinite().all()
+
+    @pytest.mark.parametrize("excess", [0.0, 0.3, 2.0, math.inf])
+    @pytest.mark.parametrize("eps", [0.0, 1e-3])
+    def test_infinite_entries_count_as_ones_beside_zeros(self, excess, eps):
+        u = torch.tensor([math.inf, 5.0, -math.inf, 0.0])
+        s = self.forward(u, excess, eps=eps)
+        expected = self.forward(torch.tensor([1.0, 0.0, -1.0, 0.0]), excess)
+        if eps == 0 or excess > 0:
+            torch.testing.assert_close(s, expected)
+        grad_u, grad_p, _ = self.backward(torch.ones_like(u), u, excess, eps=eps)
+        assert (grad_u == 0).all()
+        assert grad_p.isfinite()
+
+    def test_invalid_tensors_give_nan(self):
+        u = torch.randn(2, 3)
+        assert self.forward(u, -0.1).isnan().all()
+        assert self.forward(u, math.nan).isnan().all()
+        assert self.forward(u, 0.5, radius=-1.0).isnan().all()
+
+    def test_gradient_at_p_1_is_zero_in_u_and_one_sided_in_p(self):
+        u, grad = torch.tensor([3.0, -3.0, 1.0]), torch.tensor([1.0, 2.0, 3.0])
+        grad_u, grad_p, _ = self.backward(grad, u, 0.0)
+        _, near, _ = self.backward(grad.double(), u.double(), 1e-9)
+        assert (grad_u == 0).all()
+        assert grad_p.item() == pytest.approx(near.item(), rel=1e-5)
+
+    @pytest.mark.parametrize("eps", [0.0, 0.1])
+    def test_any_axis_and_layout(self, eps):
+        u = torch.randn(3, 5, 4, 6)
+        grad = torch.randn(3, 5, 4, 6)
+        flat, flat_grad = (t.movedim(1, -1).contiguous() for t in (u, grad))
+        expected = self.forward(flat, 0.4, eps=eps).movedim(-1, 1)
+        expected_grads = self.backward(flat_grad, flat, 0.4, eps=eps)
+        layouts = {
+            "contiguous": u,
+            "channels last": u.contiguous(memory_format=torch.channels_last),
+            "transposed": u.mT.contiguous().mT,
+            "strided": torch.stack([u, u], dim=-1)[..., 0],
+            "expanded": u[:1].expand(3, -1, -1, -1),
+        }
+        for name, layout in layouts.items():
+            s = self.forward(layout, 0.4, eps=eps, dim=1)
+            grads = self.backward(grad, layout, 0.4, eps=eps, dim=1)
+            if name == "expanded":
+                torch.testing.assert_close(s, expected[:1].expand_as(s))
+                continue
+            torch.testing.assert_close(s, expected)
+            torch.testing.assert_close(grads[0], expected_grads[0].movedim(-1, 1))
+            torch.testing.assert_close(grads[1:], expected_grads[1:], rtol=1e-4, atol=1e-4)
