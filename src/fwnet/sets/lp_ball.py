@@ -1,0 +1,48 @@
+"""The Lp ball, the set of the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from fwnet.functional import check_exponent, check_radius, lp_norm, pool_p
+from fwnet.sets.convex_set import ConvexSet
+from fwnet.sets.projection import project_lp
+
+__all__ = ["LpBall"]
+
+
+@dataclass(frozen=True)
+class LpBall(ConvexSet):
+    """{z : ‖z‖_p ≤ radius} for p in [1, ∞], both ends included.
+
+    p and radius are floats, or 0-dim tensors when their gradients are wanted. Every method works
+    on the rows (last axis) of its argument and is differentiable in it, in p and in radius.
+    """
+
+    p: float | Tensor
+    radius: float | Tensor = 1.0
+
+    def __post_init__(self) -> None:
+        check_exponent(self.p)
+        check_radius(self.radius)
+
+    def lmo(self, u: Tensor) -> Tensor:
+        """argmin_{‖s‖_p ≤ radius} ⟨s, u⟩ = pool_p(u). At p = 1 entries that tie share evenly."""
+        return pool_p(u, self.p, self.radius)
+
+    def project(self, y: Tensor) -> Tensor:
+        """argmin_{‖z‖_p ≤ radius} ½‖z − y‖², to rounding, for every p."""
+        _check_float("y", y)
+        return project_lp(y, self.p, self.radius)
+
+    def gauge(self, z: Tensor) -> Tensor:
+        """‖z‖_p / radius, without overflow or underflow on the way."""
+        _check_float("z", z)
+        return lp_norm(z, self.p) / self.radius
+
+
+def _check_float(name: str, value: Tensor) -> None:
+    if not value.is_floating_point():
+        raise TypeError(f"{name} must be a floating-point tensor, got {value.dtype}")
