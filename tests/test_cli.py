@@ -1,0 +1,56 @@
+import subprocess
+import sys
+
+import pytest
+
+import fwnet
+
+
+def run(*arguments, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "fwnet", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        **options,
+    )
+
+
+def test_help_names_the_commands():
+    result = run("--help")
+    assert result.returncode == 0
+    assert "demo" in result.stdout
+
+
+def test_version():
+    result = run("--version")
+    assert result.returncode == 0
+    assert result.stdout.strip() == f"fwnet {fwnet.__version__}"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["nosuchcommand"], ["--nosuchoption"], ["demo", "--nosuchoption"], ["demo", "x"]]
+)
+def test_bad_command_line_prints_usage_and_exits_2(arguments):
+    result = run(*arguments)
+    assert result.returncode == 2
+    assert "Usage" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_demo_writes_one_page_with_its_pictures(tmp_path):
+    result = run("demo", "--output", str(tmp_path / "new" / "folder"))
+    page = (tmp_path / "new" / "folder" / "index.html").read_text(encoding="utf-8")
+    assert result.returncode == 0
+    assert "index.html" in result.stdout.replace("\n", "")
+    assert page.count("data:image/png;base64,") == 3
+    assert len(list((tmp_path / "new" / "folder").glob("*.png"))) == 3
+
+
+def test_demo_into_a_file_is_refused_in_one_line(tmp_path):
+    (tmp_path / "taken").write_text("not a folder")
+    result = run("demo", "--output", str(tmp_path / "taken"))
+    assert result.returncode == 2
+    assert "cannot write to" in result.stderr
+    assert "Traceback" not in result.stderr
