@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
+import torch
 import typer
 from rich.console import Console
+from rich.table import Table
 
 import fwnet
+
+if TYPE_CHECKING:
+    from fwnet.bench import Report
 
 __all__ = ["app", "main"]
 
@@ -63,3 +70,74 @@ def demo(
     for line in report.summary:
         console.print(f"• {line}", highlight=False)
     console.print(f"Open {report.page} in a browser.", highlight=False)
+
+
+@app.command()
+def bench(
+    name: Annotated[
+        str | None, typer.Argument(help="Which benchmark; without it they are listed.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a first look.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for bench-NAME-HARDWARE.json.")
+    ] = Path("results"),
+) -> None:
+    """Measure speed and memory as ratios, side by side in one run."""
+    from fwnet.bench import BENCHMARKS, Options, run_benchmark
+
+    console = Console()
+    if name is None:
+        for key, (_, what) in BENCHMARKS.items():
+            console.print(f"[bold]{key:12}[/bold] {what}", highlight=False)
+        return
+    if name not in BENCHMARKS:
+        expected = ", ".join(BENCHMARKS)
+        raise typer.BadParameter(f"expected one of {expected}, got {name!r}", param_hint="NAME")
+    chosen = _device(device)
+    with Console(stderr=True).status("") as status:
+
+        def show(group: str, index: int, rounds: int) -> None:
+            status.update(f"{group}: round {index + 1} of {rounds}")
+
+        report = run_benchmark(name, Options(chosen, quick, show))
+    path = None if quick else report.save(output)
+    if as_json:
+        console.print_json(json.dumps(dataclasses.asdict(report)))
+        return
+    _print_report(console, report)
+    if path:
+        console.print(f"Saved to {path}.", highlight=False)
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise typer.BadParameter(f"expected auto, cpu or cuda, got {name!r}", param_hint="--device")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise typer.BadParameter("this machine has no CUDA device", param_hint="--device")
+    return torch.device(name)
+
+
+def _print_report(console: Console, report: Report) -> None:
+    table = Table("", "ratio", "target", "ms", "spread", "peak MiB", title=report.hardware)
+    group = None
+    for row in report.rows:
+        if row.group != group:
+            group = row.group
+            table.add_section()
+            table.add_row(f"[bold]{group}[/bold]")
+        table.add_row(
+            row.name,
+            f"{row.ratio:.3g}",
+            "" if row.target is None else f"≤ {row.target:g}",
+            f"{row.milliseconds:.4g}",
+            f"±{row.spread:.0%}",
+            "" if row.peak_mib is None else f"{row.peak_mib:.0f}",
+        )
+    console.print(table)
+    for key, value in report.notes.items():
+        shown = f"{value:.3g}" if isinstance(value, float) else value
+        console.print(f"{key}: {shown}", highlight=False)

@@ -1,0 +1,180 @@
+"""Measure alternatives side by side in one run, and report them as ratios.
+
+Absolute times belong to one machine on one day; the ratio of two things measured in turn, in the
+same run, carries further. Every round times each candidate once, so that what disturbs the machine
+disturbs them all; the median over rounds is reported with its spread.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+__all__ = ["Options", "Report", "Row", "compare"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run a benchmark; `on_round` hears (group, round, rounds) for a progress display."""
+
+    device: torch.device
+    quick: bool = False
+    on_round: Callable[[str, int, int], None] = lambda *_: None
+
+    def report(self, name: str, baseline: str) -> Report:
+        """Start the report of the benchmark `name`."""
+        quick = " --quick" if self.quick else ""
+        command = f"fwnet bench {name} --device {self.device.type}{quick}"
+        return Report(name, command, hardware_name(self.device), baseline)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One candidate: its median time, and that time over the time of the group's baseline."""
+
+    group: str
+    name: str
+    ratio: float
+    milliseconds: float
+    spread: float  # interquartile range over median
+    peak_mib: float | None  # memory above what the inputs hold, where it can be measured
+    target: float | None = None  # the largest ratio that is good enough
+
+
+@dataclass
+class Report:
+    """The result of one benchmark, with what is needed to repeat it."""
+
+    name: str
+    command: str
+    hardware: str
+    baseline: str
+    rows: list[Row] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(
+        default_factory=lambda: {"python": platform.python_version(), "torch": torch.__version__}
+    )
+
+    def save(self, folder: Path) -> Path:
+        """Write results/bench-NAME-HARDWARE.json through a temporary file."""
+        folder.mkdir(parents=True, exist_ok=True)
+        label = "".join(c if c.isalnum() else "-" for c in self.hardware.lower()).strip("-")
+        path = folder / f"bench-{self.name}-{label}.json"
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        temporary.replace(path)
+        return path
+
+
+def compare(
+    group: str,
+    candidates: Mapping[str, Callable[[int], object]],
+    options: Options,
+    *,
+    rounds: int = 20,
+    warmup: int = 3,
+    targets: Mapping[str, float] | None = None,
+    measure_memory: bool = True,
+) -> list[Row]:
+    """Time each candidate once a round and divide by the first, which is the baseline.
+
+    A candidate takes the number of the round, so that it can rotate its inputs past the cache.
+    """
+    device = options.device
+    timer = _cuda_milliseconds if device.type == "cuda" else _cpu_milliseconds
+    peaks: dict[str, float | None] = dict.fromkeys(candidates)
+    for name, run in candidates.items():
+        for index in range(warmup):
+            run(index)
+        if measure_memory:
+            peaks[name] = _peak_mib(partial(run, 0), device)
+    times: dict[str, list[float]] = {name: [] for name in candidates}
+    for index in range(rounds):
+        options.on_round(group, index, rounds)
+        for name, run in candidates.items():
+            times[name].append(timer(partial(run, index)))
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    baseline = next(iter(medians.values()))
+    return [
+        Row(
+            group=group,
+            name=name,
+            ratio=medians[name] / baseline,
+            milliseconds=medians[name],
+            spread=_interquartile_range(times[name]) / medians[name],
+            peak_mib=peaks[name],
+            target=(targets or {}).get(name),
+        )
+        for name in candidates
+    ]
+
+
+def hardware_name(device: torch.device) -> str:
+    """Name the GPU, or the processor with the threads that torch uses."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    model = next(_processor_models(), platform.machine())
+    return f"{model} x{torch.get_num_threads()}"
+
+
+def _processor_models() -> Iterator[str]:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                yield line.partition(":")[2].strip()
+
+
+def _cpu_milliseconds(run: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    run()
+    return 1e3 * (time.perf_counter() - start)
+
+
+def _cuda_milliseconds(run: Callable[[], object]) -> float:
+    start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    run()
+    stop.record()
+    stop.synchronize()
+    return float(start.elapsed_time(stop))
+
+
+def _peak_mib(run: Callable[[], object], device: torch.device) -> float | None:
+    """Return the high-water mark of memory during one run, above where it started."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before: float = torch.cuda.memory_allocated(device)
+        run()
+        return (torch.cuda.max_memory_allocated(device) - before) / 2**20
+    try:  # Linux forgets the resident high-water mark of a process when told to
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+        before = _resident_kib("VmRSS")
+        run()
+        return max(0.0, (_resident_kib("VmHWM") - before) / 1024)
+    except OSError:
+        return None
+
+
+def _resident_kib(key: str) -> float:
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith(f"{key}:"):
+            return float(line.split()[1])
+    raise OSError(f"/proc/self/status has no {key}")
+
+
+def _interquartile_range(values: list[float]) -> float:
+    if len(values) < 2:
+        return 0.0
+    low, _, high = statistics.quantiles(values, n=4)
+    return high - low

@@ -1,0 +1,30 @@
+"""What `import fwnet` costs beside `import torch`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from fwnet.bench.harness import Options, Report, compare
+
+__all__ = ["run"]
+
+
+def run(options: Options) -> Report:
+    """Time a fresh interpreter for each import; the first of each warms the disk cache."""
+    report = options.report("import", baseline="import torch")
+    statements = ("import torch", "import fwnet")
+    report.rows = compare(
+        "a fresh interpreter",
+        {statement: lambda _, s=statement: _interpreter(s) for statement in statements},  # type: ignore[misc]
+        options,
+        rounds=3 if options.quick else 15,
+        warmup=1,
+        targets={"import fwnet": 1.3},
+        measure_memory=False,
+    )
+    return report
+
+
+def _interpreter(statement: str) -> None:
+    subprocess.run([sys.executable, "-c", statement], check=True)

@@ -1,0 +1,59 @@
+import json
+
+import pytest
+import torch
+
+from fwnet.bench import BENCHMARKS, Options, Report, Row, run_benchmark
+from fwnet.bench.harness import compare
+from tests.test_cli import run
+
+
+def test_ratios_are_against_the_first_candidate():
+    def wait(loops):
+        return lambda _: sum(range(loops))
+
+    rows = compare(
+        "loops",
+        {"short": wait(20_000), "long": wait(200_000)},
+        Options(torch.device("cpu")),
+        rounds=9,
+        targets={"long": 20.0},
+    )
+    assert [row.name for row in rows] == ["short", "long"]
+    assert rows[0].ratio == 1
+    assert rows[1].ratio == pytest.approx(rows[1].milliseconds / rows[0].milliseconds)
+    assert rows[1].ratio > 2  # ten times the work
+    assert rows[1].target == 20
+
+
+def test_rounds_are_numbered_for_rotating_inputs():
+    seen = []
+    options = Options(torch.device("cpu"))
+    compare("one", {"candidate": seen.append}, options, rounds=4, warmup=0, measure_memory=False)
+    assert seen == [0, 1, 2, 3]
+
+
+def test_report_is_saved_under_the_name_of_the_hardware(tmp_path):
+    report = Report(
+        "pool", "fwnet bench pool", "NVIDIA H200 (x1)", "copy", [Row("g", "n", 1, 2, 0, None)]
+    )
+    path = report.save(tmp_path)
+    assert path.name == "bench-pool-nvidia-h200--x1.json"
+    assert json.loads(path.read_text())["rows"][0]["milliseconds"] == 2
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_projection_benchmark_certifies_what_it_times():
+    report = run_benchmark("projection", Options(torch.device("cpu"), quick=True))
+    assert report.notes["largest optimality residual"] < 1e-10
+    assert len(report.rows) == 2
+
+
+def test_command_line_lists_and_refuses():
+    listing = run("bench")
+    assert listing.returncode == 0
+    assert all(name in listing.stdout for name in BENCHMARKS)
+    for arguments in (["nosuch"], ["projection", "--device", "tpu"]):
+        result = run("bench", *arguments)
+        assert result.returncode == 2
+        assert "expected" in result.stderr
