@@ -1,6 +1,11 @@
+import os
+
 import pytest
 import torch
 from hypothesis import settings
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read when kernels are defined
 
 # The first call of an operator may take long; the examples are the same on every machine.
 settings.register_profile("fwnet", deadline=None, derandomize=True, max_examples=60)

@@ -11,7 +11,14 @@ from torch import Tensor
 
 from fwnet import kernels
 
-__all__ = ["dual_exponent", "lp_norm", "pool_excess", "pool_p", "soft_threshold"]
+__all__ = [
+    "dual_exponent",
+    "frank_wolfe_step",
+    "lp_norm",
+    "pool_excess",
+    "pool_p",
+    "soft_threshold",
+]
 
 
 def pool_p(
@@ -64,15 +71,39 @@ def pool_excess(
     Near p = 1 the number p has lost the digits of p − 1 (in float32, 5% of them at 1 + 1e-6), so a
     learned p is carried as log(p − 1) and enters here. Arguments are those of `pool_p`.
     """
-    if not isinstance(u, Tensor):
-        raise TypeError(f"u must be a tensor, got {type(u).__name__}")
-    if not u.is_floating_point():
-        raise TypeError(f"u must be a floating-point tensor, got {u.dtype}")
-    if not isinstance(excess, Tensor) and not excess >= 0:
-        raise ValueError(f"excess must be p - 1 >= 0, got {excess!r}")
-    check_radius(radius)
-    check_eps(eps)
+    _check_unit(u, "u", excess, radius, eps)
     return kernels.pool(u, _as_scalar(excess, u), _as_scalar(radius, u), float(eps), dim)
+
+
+def frank_wolfe_step(
+    z: Tensor | None,
+    a: Tensor,
+    b: Tensor | None,
+    step_size: float | Tensor,
+    excess: float | Tensor,
+    radius: float | Tensor = 1.0,
+    dim: int = -1,
+    eps: float = 0.0,
+) -> Tensor:
+    """z' = (1 − γ)·z + γ·pool_p(a + b), one layer of the network after its matrix product.
+
+    The sum, the unit and the convex combination are one pass over memory, and backward keeps no
+    tensor but these inputs. z = None stands for zeros (the first layer), b = None for no second
+    term; `step_size` is γ and `excess` is p − 1. The others are those of `pool_p`.
+    """
+    for name, other in (("z", z), ("b", b)):
+        if other is not None and (other.shape != a.shape or other.dtype != a.dtype):
+            raise ValueError(
+                f"{name} must have the shape and dtype of a, {tuple(a.shape)} {a.dtype}, "
+                f"got {tuple(other.shape)} {other.dtype}"
+            )
+    if isinstance(step_size, Tensor):
+        _check_scalar_tensor("step_size", step_size)
+    elif not 0 <= step_size <= 1:
+        raise ValueError(f"step_size must be in [0, 1], got {step_size!r}")
+    _check_unit(a, "a", excess, radius, eps)
+    step, excess, radius = (_as_scalar(value, a) for value in (step_size, excess, radius))
+    return kernels.frank_wolfe_step(z, a, b, step, excess, radius, float(eps), dim)
 
 
 @overload
@@ -131,6 +162,21 @@ def check_eps(eps: float) -> None:
     """Raise unless eps is a finite number ≥ 0."""
     if not _is_number(eps) or not 0 <= eps < math.inf:
         raise ValueError(f"eps must be a finite number >= 0, got {eps!r}")
+
+
+def _check_unit(
+    u: Tensor, name: str, excess: float | Tensor, radius: float | Tensor, eps: float
+) -> None:
+    if not isinstance(u, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(u).__name__}")
+    if not u.is_floating_point():
+        raise TypeError(f"{name} must be a floating-point tensor, got {u.dtype}")
+    if isinstance(excess, Tensor):
+        _check_scalar_tensor("excess", excess)
+    elif not excess >= 0:
+        raise ValueError(f"excess must be p - 1 >= 0, got {excess!r}")
+    check_radius(radius)
+    check_eps(eps)
 
 
 def _is_number(value: object) -> bool:

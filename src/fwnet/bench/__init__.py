@@ -11,7 +11,10 @@ __all__ = ["BENCHMARKS", "Options", "Report", "Row", "run_benchmark"]
 # name: (module, what it compares)
 BENCHMARKS = {
     "import": ("imports", "import fwnet beside import torch"),
+    "network": ("network", "a training step of the convolutional network: plain, compiled, fused"),
+    "pool": ("pool", "pool_p beside a copy of the same bytes (GPU) or a convolution (CPU)"),
     "projection": ("projection", "LpBall.project beside Frank-Wolfe iterations"),
+    "step": ("step", "the fused Frank-Wolfe step beside a copy of the same bytes"),
 }
 
 

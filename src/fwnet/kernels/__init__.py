@@ -1,7 +1,14 @@
-"""Forward and backward of pool_p, joined to autograd; which implementation runs is chosen here.
+"""Forward and backward of pool_p, joined to autograd.
 
-The contract of a kernel is that of `reference`: `forward` and `backward` take u in float32 or
-float64, p − 1 and radius as 0-dim tensors, and agree with the reference on every edge case.
+The contract of a kernel is that of `reference`. With u = a (+ b) and s = pool_p(u),
+
+    forward(a, b, z, step_size, excess, radius, eps, dim)          -> s,  γ·s  or  (1 − γ)·z + γ·s
+    backward(grad, a, b, z, step_size, excess, radius, eps, dim)
+                                   -> gradients for u (both a and b), z, p, radius and step_size
+
+where b, z and step_size may be None (the gradient of an absent one is a placeholder),
+excess = p − 1, radius and step_size are 0-dim tensors, and every edge case agrees with the
+reference. Which kernel runs is chosen in `dispatch`.
 """
 
 from __future__ import annotations
@@ -11,9 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fwnet.kernels import reference
+from fwnet.kernels.dispatch import KERNELS, select, use_reference
 
-__all__ = ["pool"]
+__all__ = ["frank_wolfe_step", "pool", "use_reference"]
 
 
 def pool(u: Tensor, excess: Tensor, radius: Tensor, eps: float, dim: int) -> Tensor:
@@ -21,33 +28,89 @@ def pool(u: Tensor, excess: Tensor, radius: Tensor, eps: float, dim: int) -> Ten
 
     Arguments are taken as valid: `fwnet.functional` is where they are checked.
     """
-    if u.ndim and u.shape[dim] == 0:
-        return u.clone()
-    # Half precision is widened outside the Function, so autograd narrows the gradient again.
-    wide = u.to(torch.promote_types(u.dtype, torch.float32))
-    output: Tensor = _Pool.apply(wide, excess, radius, eps, dim)
-    return output.to(u.dtype)
+    return _apply(u, None, None, None, excess, radius, eps, dim)
+
+
+def frank_wolfe_step(
+    z: Tensor | None,
+    a: Tensor,
+    b: Tensor | None,
+    step_size: Tensor,
+    excess: Tensor,
+    radius: Tensor,
+    eps: float,
+    dim: int,
+) -> Tensor:
+    """Evaluate (1 − γ)·z + γ·pool_p(a + b); z = None stands for zeros, b = None for no b."""
+    return _apply(a, b, z, step_size, excess, radius, eps, dim)
+
+
+def _apply(a: Tensor, *others: Any) -> Tensor:
+    *_, dim = others
+    if a.ndim and a.shape[dim] == 0:
+        return a.clone()
+    kernel = select(a, dim)
+    unit = _Pool if kernel == "reference" else _FusedPool
+    output: Tensor = unit.apply(kernel, a, *others)
+    return output
 
 
 class _Pool(torch.autograd.Function):
-    """s = pool_p(u). Only the inputs are kept: backward recomputes what it needs."""
+    """The unit or step; only the inputs are kept, backward recomputes what it needs."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(u: Tensor, excess: Tensor, radius: Tensor, eps: float, dim: int) -> Tensor:
-        return reference.forward(u, excess, radius, eps, dim)
+    def forward(
+        kernel: str,
+        a: Tensor,
+        b: Tensor | None,
+        z: Tensor | None,
+        step_size: Tensor | None,
+        excess: Tensor,
+        radius: Tensor,
+        eps: float,
+        dim: int,
+    ) -> Tensor:
+        output: Tensor = KERNELS[kernel].forward(a, b, z, step_size, excess, radius, eps, dim)
+        return output
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        u, excess, radius, ctx.eps, ctx.dim = inputs
-        ctx.save_for_backward(u, excess, radius)
+        ctx.kernel, *tensors, ctx.eps, ctx.dim = inputs
+        ctx.save_for_backward(*tensors)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        u, excess, radius = ctx.saved_tensors
-        grads = _PoolBackward.apply(grad, u, excess, radius, ctx.eps, ctx.dim)
-        return (*grads, None, None)
+        _, b, z, step_size, *_ = ctx.saved_tensors
+        by_u, by_z, by_p, by_radius, by_step = _PoolBackward.apply(
+            ctx.kernel, grad, *ctx.saved_tensors, ctx.eps, ctx.dim
+        )
+        return (
+            None,
+            by_u,
+            None if b is None else by_u,
+            None if z is None else by_z,
+            None if step_size is None else by_step,
+            by_p,
+            by_radius,
+            None,
+            None,
+        )
+
+
+class _FusedPool(_Pool):
+    """The same through a fused kernel, which has no rule for a further batch axis of its own."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
+        def plain(*inputs: Any) -> Tensor:
+            output: Tensor = _Pool.apply("reference", *inputs[1:])
+            return output
+
+        return torch.vmap(plain, in_dims, randomness=info.randomness)(*inputs), 0
 
 
 class _PoolBackward(torch.autograd.Function):
@@ -57,10 +120,21 @@ class _PoolBackward(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        grad: Tensor, u: Tensor, excess: Tensor, radius: Tensor, eps: float, dim: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        grad_u, grad_excess, grad_radius = reference.backward(grad, u, excess, radius, eps, dim)
-        return grad_u, grad_excess.to(excess.dtype), grad_radius.to(radius.dtype)
+        kernel: str,
+        grad: Tensor,
+        a: Tensor,
+        b: Tensor | None,
+        z: Tensor | None,
+        step_size: Tensor | None,
+        excess: Tensor,
+        radius: Tensor,
+        eps: float,
+        dim: int,
+    ) -> tuple[Tensor, ...]:
+        output: tuple[Tensor, ...] = KERNELS[kernel].backward(
+            grad, a, b, z, step_size, excess, radius, eps, dim
+        )
+        return output
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

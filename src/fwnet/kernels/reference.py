@@ -102,14 +102,64 @@ def scale(rows: Rows, values: Scalars) -> Tensor:
     return (values.k * rows.log_rho - values.inv_p * rows.log_sum).exp()
 
 
-def forward(u: Tensor, excess: Tensor, radius: Tensor, eps: float, dim: int) -> Tensor:
-    """Evaluate pool_p in the dtype of u, which must be float32 or float64."""
-    values = scalars(excess, radius, u.dtype)
+def forward(
+    a: Tensor,
+    b: Tensor | None,
+    z: Tensor | None,
+    step_size: Tensor | None,
+    excess: Tensor,
+    radius: Tensor,
+    eps: float,
+    dim: int,
+) -> Tensor:
+    """The kernel contract's forward: s = pool_p(a + b), then s, γ·s or z + γ·(s − z)."""
+    u = _sum(a, b)
+    s = pool(u, scalars(excess, radius, u.dtype), eps, dim)
+    if step_size is not None:
+        step = step_size.to(s.dtype)
+        s = step * s if z is None else z + step * (s - z)
+    return s.to(a.dtype)
+
+
+def backward(
+    grad: Tensor,
+    a: Tensor,
+    b: Tensor | None,
+    z: Tensor | None,
+    step_size: Tensor | None,
+    excess: Tensor,
+    radius: Tensor,
+    eps: float,
+    dim: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The kernel contract's backward: gradients for a + b, z, p, radius and the step size."""
+    u = _sum(a, b)
+    grad = grad.to(u.dtype)
+    grad_z, by_step = a.new_empty(0), torch.zeros_like(excess)
+    upstream = grad
+    if step_size is not None:
+        step = step_size.to(u.dtype)
+        s = pool(u, scalars(excess, radius, u.dtype), eps, dim)
+        by_step = (grad * (s if z is None else s - z)).sum().to(step_size.dtype)
+        grad_z = grad_z if z is None else (grad - step * grad).to(z.dtype)
+        upstream = step * grad
+    grad_u, by_p, by_radius = _pool_backward(upstream, u, excess, radius, eps, dim)
+    return grad_u.to(a.dtype), grad_z, by_p.to(excess.dtype), by_radius.to(radius.dtype), by_step
+
+
+def _sum(a: Tensor, b: Tensor | None) -> Tensor:
+    """Return a + b in the dtype to compute in: float32, or float64 where a has it."""
+    wide = a.to(torch.promote_types(a.dtype, torch.float32))
+    return wide if b is None else wide + b
+
+
+def pool(u: Tensor, values: Scalars, eps: float, dim: int) -> Tensor:
+    """s = pool_p(u), in the dtype of u: float32 or float64."""
     rows = analyze(u, values, eps, dim)
     return values.radius * rows.direction * rows.weight * scale(rows, values)
 
 
-def backward(
+def _pool_backward(
     grad: Tensor, u: Tensor, excess: Tensor, radius: Tensor, eps: float, dim: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients for u, p and radius, every one finite where u is.

@@ -1,0 +1,149 @@
+"""One training step of the paper's convolutional network, T = 4 and 64 maps, batch 128 of 48×48."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import mse_loss
+
+from fwnet.bench.harness import Options, Report, compare
+from fwnet.functional import frank_wolfe_step
+from fwnet.kernels import use_reference
+
+__all__ = ["run"]
+
+BASELINE = "plain operators, torch.compile"
+
+
+class Network(nn.Module):
+    """z ← (1 − γ)·z + γ·pool_p(W_t z + W_0 x), then x + W_R z."""
+
+    def __init__(self, unit: Callable[..., Tensor], channels: int = 64, layers: int = 4) -> None:
+        super().__init__()
+        self.unit = unit
+        self.first = nn.Conv2d(1, channels, 3, padding=1, bias=False)
+        self.middle = nn.ModuleList(
+            nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(layers - 1)
+        )
+        self.last = nn.Conv2d(channels, 1, 3, padding=1, bias=False)
+        self.log_excess = nn.Parameter(torch.tensor(0.5).log())
+        self.step_logits = nn.Parameter(
+            torch.tensor([2 / (t + 2.01) for t in range(layers)]).logit()
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Denoise x, of shape (b, 1, h, w)."""
+        excess, steps = self.log_excess.exp(), self.step_logits.sigmoid()
+        w0_x = self.first(x)
+        z = self.unit(None, w0_x, None, steps[0], excess, dim=1, eps=1e-3)
+        for convolution, step in zip(self.middle, steps[1:], strict=True):
+            z = self.unit(z, convolution(z), w0_x, step, excess, dim=1, eps=1e-3)
+        output: Tensor = x + self.last(z)
+        return output
+
+
+def run(options: Options) -> Report:
+    """Eager, compiled and fused, then the time without the unit and without the optimizer."""
+    report = options.report("network", baseline=BASELINE)
+    shape = (8, 1, 24, 24) if options.quick or options.device.type == "cpu" else (128, 1, 48, 48)
+    generator = torch.Generator(options.device).manual_seed(0)
+    clean = torch.rand(shape, generator=generator, device=options.device)
+    noisy = clean + 0.1 * torch.randn(shape, generator=generator, device=options.device)
+
+    def step(compiled: bool = False, **settings: bool) -> Callable[[int], object]:
+        return training_step(noisy, clean, compiled=compiled, **settings)
+
+    plain, plain_compiled = step(reference=True), step(reference=True, compiled=True)
+    candidates = {
+        BASELINE: plain_compiled,
+        "plain operators": plain,
+        "fused step": step(),
+        "fused step, channels last": step(channels_last=True),
+        "fused step, torch.compile": step(compiled=True, channels_last=True),
+        "convolutions alone": step(channels_last=True, without_unit=True),
+        "fused step without optimizer": step(channels_last=True, without_optimizer=True),
+    }
+    if options.device.type == "cuda":
+        graphs: dict[str, dict[str, bool]] = {
+            "fused step, channels last, CUDA graph": {},
+            "fused step, channels last, CUDA graph, bf16": {"bf16": True},
+        }
+        for name, settings in graphs.items():
+            candidates[name] = cuda_graph(step(channels_last=True, **settings))
+    report.rows = compare(
+        f"training step, {[*shape]}", candidates, options, rounds=5 if options.quick else 30
+    )
+    times = {row.name: row.milliseconds for row in report.rows}
+    fastest = min(
+        times, key=lambda name: times[name] if "the same" in name or "fused" in name else 1e9
+    )
+    report.notes = {
+        "fastest": fastest,
+        "times as fast as plain operators": times["plain operators"] / times[fastest],
+        "times as fast as plain operators, torch.compile": times[BASELINE] / times[fastest],
+        "share of the unit": 1 - times["convolutions alone"] / times["fused step, channels last"],
+    }
+    return report
+
+
+def training_step(
+    noisy: Tensor,
+    clean: Tensor,
+    *,
+    reference: bool = False,
+    compiled: bool = False,
+    channels_last: bool = False,
+    bf16: bool = False,
+    without_unit: bool = False,
+    without_optimizer: bool = False,
+) -> Callable[[int], object]:
+    """Build a network with its optimizer and return a call that trains it for one step."""
+    torch.manual_seed(0)
+    unit = _sum_alone if without_unit else frank_wolfe_step
+    network = Network(unit).to(noisy.device)
+    if channels_last:
+        for parameter in network.parameters():
+            if parameter.ndim == 4:
+                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(
+        network.parameters(), lr=1e-3, fused=True, capturable=noisy.is_cuda
+    )
+    forward = torch.compile(network) if compiled else network
+
+    def call(_: int) -> None:
+        with torch.autocast(noisy.device.type, dtype=torch.bfloat16, enabled=bf16):
+            output = forward(noisy)
+        mse_loss(output.float(), clean).backward()
+        if not without_optimizer:
+            nn.utils.clip_grad_norm_(network.parameters(), 0.1)
+            optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    def plain(index: int) -> None:
+        with use_reference():
+            call(index)
+
+    return plain if reference else call
+
+
+def _sum_alone(
+    z: Tensor | None, a: Tensor, b: Tensor | None, step: Tensor, excess: Tensor, **_: object
+) -> Tensor:
+    """Stand in for the unit at the price of one addition, to leave the convolutions' share."""
+    return a if b is None else a + b
+
+
+def cuda_graph(step: Callable[[int], object]) -> Callable[[int], object]:
+    """Record the whole training step once and replay it: no launch waits for Python."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for index in range(5):
+            step(index)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step(0)
+    return lambda _: graph.replay()

@@ -1,0 +1,122 @@
+"""The Triton kernels as PyTorch operators: layouts, launches, registration.
+
+`fwnet::pool_forward` and `fwnet::pool_backward` are registered with `triton_op`, so torch.compile
+sees through them to the kernels. Importing this module needs Triton.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+from torch.library import triton_op, wrap_triton
+
+from fwnet.kernels import triton_kernels
+from fwnet.kernels.layout import Layout
+
+__all__ = ["MAX_LENGTH", "backward", "forward"]
+
+MAX_LENGTH = 4096  # the longest row that one program holds in registers
+# (entries a program, warps): the fastest of those tried on an H200, see results/
+FORWARD_TILE = (4096, 4)
+BACKWARD_TILE = (2048, 4)
+
+
+def _launch(kernel: Any, programs: int, *arguments: Any, **options: Any) -> None:
+    # The interpreter, which tests use where there is no GPU, replaces the kernel's type.
+    traceable = wrap_triton(kernel) if isinstance(kernel, triton.JITFunction) else kernel
+    traceable[(programs,)](*arguments, **options)
+
+
+def _blocks(layout: Layout, entries: int) -> tuple[int, dict[str, int]]:
+    """Choose how many rows a program takes so that a tile has about `entries` entries."""
+    length = triton.next_power_of_2(layout.length)
+    rows = max(1, entries // length)
+    if layout.along_last:
+        rows = min(rows, triton.next_power_of_2(layout.num_rows))
+        programs = triton.cdiv(layout.num_rows, rows)
+    else:
+        rows = min(rows, triton.next_power_of_2(layout.inner))
+        programs = (layout.num_rows // layout.inner) * triton.cdiv(layout.inner, rows)
+    axis = 1 if layout.along_last else 0
+    return programs, {"AXIS": axis, "LENGTH": length, "ROWS": rows}
+
+
+def _flags(b: Tensor | None, z: Tensor | None, step: Tensor | None, eps: float) -> dict[str, bool]:
+    return {
+        "HAS_B": b is not None,
+        "HAS_Z": z is not None,
+        "HAS_STEP": step is not None,
+        "HAS_EPS": eps > 0,
+    }
+
+
+@triton_op("fwnet::pool_forward", mutates_args={})
+def forward(
+    a: Tensor,
+    b: Tensor | None,
+    z: Tensor | None,
+    step_size: Tensor | None,
+    excess: Tensor,
+    radius: Tensor,
+    eps: float,
+    dim: int,
+) -> Tensor:
+    """The kernel contract's forward, on a GPU."""
+    layout = Layout.of(a, dim)
+    out = layout.empty(a)
+    if a.numel() == 0:
+        return out
+    tensors = [t if t is None else layout.dense(t) for t in (a, b, z)]
+    a, b, z = (t if t is not None else tensors[0] for t in tensors)  # type: ignore[assignment]
+    programs, blocks = _blocks(layout, FORWARD_TILE[0])
+    _launch(
+        triton_kernels.forward_kernel, programs, out, a, b, z,
+        excess if step_size is None else step_size, excess, radius,
+        layout.length, layout.inner, layout.num_rows, eps, math.log2(eps) if eps else 0.0,
+        **blocks, **_flags(tensors[1], tensors[2], step_size, eps), num_warps=FORWARD_TILE[1],
+    )  # fmt: skip
+    return out
+
+
+@triton_op("fwnet::pool_backward", mutates_args={})
+def backward(
+    grad: Tensor,
+    a: Tensor,
+    b: Tensor | None,
+    z: Tensor | None,
+    step_size: Tensor | None,
+    excess: Tensor,
+    radius: Tensor,
+    eps: float,
+    dim: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The kernel contract's backward, on a GPU. Sums over programs are deterministic."""
+    layout = Layout.of(a, dim)
+    grad_u = layout.empty(a)
+    grad_z = a.new_empty(0) if z is None else layout.empty(z)
+    if a.numel() == 0:
+        zeros = [torch.zeros_like(t) for t in (excess, radius, excess)]
+        return grad_u, grad_z, zeros[0], zeros[1], zeros[2]
+    tensors = [t if t is None else layout.dense(t) for t in (grad, a, b, z)]
+    grad, a, b, z = (t if t is not None else tensors[1] for t in tensors)  # type: ignore[assignment]
+    programs, blocks = _blocks(layout, BACKWARD_TILE[0])
+    partial = torch.empty(programs, 3, dtype=torch.float32, device=a.device)
+    _launch(
+        triton_kernels.backward_kernel, programs, grad_u, grad_z, partial, grad, a, b, z,
+        excess if step_size is None else step_size, excess, radius,
+        layout.length, layout.inner, layout.num_rows, eps, math.log2(eps) if eps else 0.0,
+        **blocks, **_flags(tensors[2], tensors[3], step_size, eps), num_warps=BACKWARD_TILE[1],
+    )  # fmt: skip
+    by_p, by_radius, by_step = partial.sum(0).unbind()
+    step_dtype = excess.dtype if step_size is None else step_size.dtype
+    return (
+        grad_u,
+        grad_z,
+        by_p.to(excess.dtype, copy=True),
+        by_radius.to(radius.dtype, copy=True),
+        by_step.to(step_dtype, copy=True),
+    )
