@@ -129,7 +129,7 @@ def training_step(
 
 
 def _sum_alone(
-    z: Tensor | None, a: Tensor, b: Tensor | None, step: Tensor, excess: Tensor, **_: object
+    _z: Tensor | None, a: Tensor, b: Tensor | None, *_: Tensor, **_options: int
 ) -> Tensor:
     """Stand in for the unit at the price of one addition, to leave the convolutions' share."""
     return a if b is None else a + b

@@ -76,7 +76,7 @@ def _compare_forward(case: Case, u: Tensor, options: Options) -> list[Row]:
         "pool_p": forward(fwnet.pool_p),
         "plain operators": forward(_plain(fwnet.pool_p)),
         "plain operators, torch.compile": forward(_plain(compiled)),
-        "softmax": forward(lambda u, p, dim: u.softmax(dim)),
+        "softmax": forward(_softmax),
     }
     return compare(
         f"forward, {case.title}", candidates, options, targets={"pool_p": case.forward_target}
@@ -96,7 +96,7 @@ def _compare_gradients(case: Case, u: Tensor, grad: Tensor, options: Options) ->
         "pool_p": both(fwnet.pool_p, u, p),
         "plain operators": both(_plain(fwnet.pool_p), u, p),
         "plain operators, torch.compile": both(_plain(compiled), u, p),
-        "softmax": both(lambda u, p, dim: u.softmax(dim), u),
+        "softmax": both(_softmax, u),
     }
     return compare(
         f"forward and gradients, {case.title}",
@@ -132,6 +132,10 @@ def _compare_with_convolution(case: Case, baseline: str, options: Options) -> li
     }
     targets = {"pool_p": case.forward_target}
     return compare(f"forward, {case.title}", candidates, options, targets=targets)
+
+
+def _softmax(u: Tensor, _: Tensor, dim: int) -> Tensor:
+    return u.softmax(dim)
 
 
 def _two_steps(u: Tensor) -> Tensor:

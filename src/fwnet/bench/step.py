@@ -30,7 +30,10 @@ def _compare(case: Case, options: Options) -> list[Row]:
     excess, step = (torch.tensor(v, device=a.device) for v in (EXCESS, STEP))
     inputs = [t.requires_grad_() for t in (z, a, b, step, excess)]
     target = torch.empty_like(a)
-    units = {"fused step": frank_wolfe_step, "pool_p and plain operators": _separate}
+    units: dict[str, Callable[..., Tensor]] = {
+        "fused step": frank_wolfe_step,
+        "pool_p and plain operators": _separate,
+    }
 
     def forward(unit: Callable[..., Tensor]) -> Callable[[int], object]:
         def call(_: int) -> None:

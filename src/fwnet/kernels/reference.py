@@ -18,6 +18,7 @@ and, with π_i = w_i·exp(l_i)/N (these sum to 1), the derivatives
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -89,7 +90,7 @@ def analyze(u: Tensor, values: Scalars, eps: float, dim: int) -> Rows:
         excess_over_norm = eps / (peak * log_norm.exp())
         log_rho = torch.where(
             excess_over_norm.isinf(),
-            peak.log() + log_norm - torch.as_tensor(eps, dtype=torch.float64).log().to(u.dtype),
+            peak.log() + log_norm - math.log(eps),
             -excess_over_norm.log1p(),
         )
         empty = magnitude.amax(dim, keepdim=True) == 0
@@ -203,7 +204,7 @@ def _pool_backward(
     at_zero = torch.where(values.k == 1, -values.radius * grad / eps, 0.0) if eps > 0 else 0.0
     grad_u = torch.where(zero_row, at_zero, torch.where(rows.infinite, 0.0, grad_u))
 
-    floor = 2 * torch.tensor(limits.tiny, dtype=torch.float64).log().item()  # where exp is 0
+    floor = 2 * math.log(limits.tiny)  # where exp is 0
     exponent = (values.k * rows.log_ratio).clamp(min=floor)
     mean_exponent = (pi * exponent).sum(dim, keepdim=True)
     by_row = (

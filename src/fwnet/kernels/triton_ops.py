@@ -20,6 +20,8 @@ from fwnet.kernels.layout import Layout
 __all__ = ["MAX_LENGTH", "backward", "forward"]
 
 MAX_LENGTH = 4096  # the longest row that one program holds in registers
+# The GPU's own logarithm and exponential; the interpreter and other vendors have none such.
+FAST = torch.version.cuda is not None and not triton.knobs.runtime.interpret
 # (entries a program, warps): the fastest of those tried on an H200, see results/
 FORWARD_TILE = (4096, 4)
 BACKWARD_TILE = (2048, 4)
@@ -38,11 +40,19 @@ def _blocks(layout: Layout, entries: int) -> tuple[int, dict[str, int]]:
     if layout.along_last:
         rows = min(rows, triton.next_power_of_2(layout.num_rows))
         programs = triton.cdiv(layout.num_rows, rows)
+        even = layout.num_rows % rows == 0
     else:
         rows = min(rows, triton.next_power_of_2(layout.inner))
         programs = (layout.num_rows // layout.inner) * triton.cdiv(layout.inner, rows)
-    axis = 1 if layout.along_last else 0
-    return programs, {"AXIS": axis, "LENGTH": length, "ROWS": rows}
+        even = layout.inner % rows == 0
+    return programs, {
+        "AXIS": 1 if layout.along_last else 0,
+        "LENGTH": length,
+        "ROWS": rows,
+        "EVEN": even and length == layout.length,
+        "WIDE": layout.length * layout.inner >= 2**31,
+        "FAST": FAST,
+    }
 
 
 def _flags(b: Tensor | None, z: Tensor | None, step: Tensor | None, eps: float) -> dict[str, bool]:
