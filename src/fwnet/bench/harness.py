@@ -11,13 +11,14 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 __all__ = ["Options", "Report", "Row", "compare"]
 
@@ -84,17 +85,28 @@ def compare(
     warmup: int = 3,
     targets: Mapping[str, float] | None = None,
     measure_memory: bool = True,
+    hide_launches: bool = True,
+    may_fail: Container[str] = (),
 ) -> list[Row]:
     """Time each candidate once a round and divide by the first, which is the baseline.
 
     A candidate takes the number of the round, so that it can rotate its inputs past the cache.
+    On a GPU the caches are flushed before each measurement, and by default that work also hides
+    the time that Python takes to launch kernels; what is left is the time of the kernels. A
+    candidate in `may_fail` (a compiler's output, say) is left out if it does not run.
     """
+    candidates = {
+        name: run
+        for name, run in candidates.items()
+        if _warm_up(run, warmup, must_run=name not in may_fail)
+    }
     device = options.device
-    timer = _cuda_milliseconds if device.type == "cuda" else _cpu_milliseconds
+    timer = _cpu_milliseconds
+    if device.type == "cuda":
+        flushed = torch.empty(2**30, dtype=torch.int8, device=device)
+        timer = partial(_cuda_milliseconds, flushed=flushed, times=8 if hide_launches else 1)
     peaks: dict[str, float | None] = dict.fromkeys(candidates)
     for name, run in candidates.items():
-        for index in range(warmup):
-            run(index)
         if measure_memory:
             peaks[name] = _peak_mib(partial(run, 0), device)
     times: dict[str, list[float]] = {name: [] for name in candidates}
@@ -116,6 +128,17 @@ def compare(
         )
         for name in candidates
     ]
+
+
+def _warm_up(run: Callable[[int], object], times: int, must_run: bool) -> bool:
+    try:
+        for index in range(times):
+            run(index)
+    except Exception:
+        if must_run:
+            raise
+        return False
+    return True
 
 
 def hardware_name(device: torch.device) -> str:
@@ -140,8 +163,10 @@ def _cpu_milliseconds(run: Callable[[], object]) -> float:
     return 1e3 * (time.perf_counter() - start)
 
 
-def _cuda_milliseconds(run: Callable[[], object]) -> float:
+def _cuda_milliseconds(run: Callable[[], object], flushed: Tensor, times: int) -> float:
     start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for _ in range(times):
+        flushed.zero_()
     start.record()
     run()
     stop.record()

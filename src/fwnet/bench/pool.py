@@ -60,9 +60,10 @@ def _run_gpu(options: Options) -> Report:
 
 
 def _compare_forward(case: Case, u: Tensor, options: Options) -> list[Row]:
+    torch._dynamo.reset()  # one shape at a time, each compiled for itself
     p = torch.tensor(P, device=u.device)
     target = torch.empty_like(u)
-    compiled = torch.compile(fwnet.pool_p, fullgraph=True)
+    compiled = torch.compile(fwnet.pool_p, fullgraph=True, dynamic=False)
 
     def forward(unit: Callable[..., Tensor]) -> Callable[[int], object]:
         def call(_: int) -> None:
@@ -79,14 +80,19 @@ def _compare_forward(case: Case, u: Tensor, options: Options) -> list[Row]:
         "softmax": forward(_softmax),
     }
     return compare(
-        f"forward, {case.title}", candidates, options, targets={"pool_p": case.forward_target}
+        f"forward, {case.title}",
+        candidates,
+        options,
+        targets={"pool_p": case.forward_target},
+        may_fail={"plain operators, torch.compile"},
     )
 
 
 def _compare_gradients(case: Case, u: Tensor, grad: Tensor, options: Options) -> list[Row]:
+    torch._dynamo.reset()
     p = torch.tensor(P, device=u.device, requires_grad=True)
     target = torch.empty_like(u)
-    compiled = torch.compile(fwnet.pool_p, fullgraph=True)
+    compiled = torch.compile(fwnet.pool_p, fullgraph=True, dynamic=False)
 
     def both(unit: Callable[..., Tensor], *wanted: Tensor) -> Callable[[int], object]:
         return lambda _: torch.autograd.grad(unit(u, p, dim=case.dim), wanted, grad)
@@ -103,6 +109,7 @@ def _compare_gradients(case: Case, u: Tensor, grad: Tensor, options: Options) ->
         candidates,
         options,
         targets={"pool_p": case.backward_target},
+        may_fail={"plain operators, torch.compile"},
     )
 
 

@@ -11,22 +11,34 @@ import functools
 import importlib.util
 import os
 from collections.abc import Iterator
-from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from fwnet.kernels import blocked, reference
+from fwnet.kernels.autograd import BlockedPool, Pool
 
-__all__ = ["KERNELS", "select", "use_reference"]
+__all__ = ["run", "select", "use_reference"]
 
-KERNELS: dict[str, ModuleType] = {"reference": reference, "blocked": blocked}
-if (torch.version.cuda or torch.version.hip) and importlib.util.find_spec("triton"):
+_HAS_TRITON = bool((torch.version.cuda or torch.version.hip) and importlib.util.find_spec("triton"))
+if _HAS_TRITON:
     from fwnet.kernels import triton_ops
 
-    KERNELS["triton"] = triton_ops
-
 _force_reference = os.environ.get("FWNET_KERNELS", "") == "reference"
+
+
+def run(a: Tensor, *others: Any) -> Tensor:
+    """Run the kernel contract's forward by the kernel that suits a, joined to autograd."""
+    *_, dim = others
+    if a.ndim and a.shape[dim] == 0:
+        return a.clone()
+    kernel = select(a, dim)
+    output: Tensor
+    if kernel == "triton":
+        output = triton_ops.forward(a, *others)
+    else:
+        output = (BlockedPool if kernel == "blocked" else Pool).apply(kernel, a, *others)
+    return output
 
 
 def select(u: Tensor, dim: int) -> str:
@@ -35,7 +47,7 @@ def select(u: Tensor, dim: int) -> str:
     if _force_reference or u.ndim == 0 or torch.compiler.is_exporting():
         return "reference"
     compiling = torch.compiler.is_compiling()
-    if u.is_cuda and "triton" in KERNELS:
+    if u.is_cuda and _HAS_TRITON:
         fits = u.dtype != torch.float64 and u.shape[dim] <= triton_ops.MAX_LENGTH
         return "triton" if fits and (compiling or _is_recent(u.device)) else "reference"
     # A compiler fuses the plain operators itself; in eager mode blocks keep them in the cache.

@@ -35,7 +35,7 @@ class Scalars(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What forward and backward both derive from u; the last four have length 1 along the axis."""
+    """What forward and backward both derive from u; the last five have length 1 along the axis."""
 
     direction: Tensor  # −sign(u), the sign of s
     magnitude: Tensor  # |u|, where an infinite entry stands as 1 and its finite neighbours as 0
@@ -45,6 +45,7 @@ class Rows(NamedTuple):
     log_sum: Tensor  # log N
     log_rho: Tensor
     infinite: Tensor
+    empty: Tensor  # a row of zeros
 
 
 def scalars(excess: Tensor, radius: Tensor, dtype: torch.dtype) -> Scalars:
@@ -77,9 +78,9 @@ def analyze(u: Tensor, values: Scalars, eps: float, dim: int) -> Rows:
     """Compute the row quantities above; u is in the compute dtype already."""
     magnitude = u.abs()
     peak = magnitude.amax(dim, keepdim=True)
-    infinite = peak.isinf()
+    infinite, empty = peak.isinf(), peak == 0
     magnitude = torch.where(infinite, magnitude.isinf().to(u.dtype), magnitude)
-    peak = torch.where(infinite | (peak == 0), 1.0, peak)
+    peak = torch.where(infinite | empty, 1.0, peak)
     logs = log_ratio(magnitude, peak)
     weight = (values.k * logs).exp()
     # N ≥ 1 because the peak contributes exactly 1; the clamp only acts on rows of zeros.
@@ -93,9 +94,9 @@ def analyze(u: Tensor, values: Scalars, eps: float, dim: int) -> Rows:
             peak.log() + log_norm - math.log(eps),
             -excess_over_norm.log1p(),
         )
-        empty = magnitude.amax(dim, keepdim=True) == 0
         log_rho = torch.where(infinite, 0.0, torch.where(empty, -torch.inf, log_rho))
-    return Rows((-u).sign(), magnitude, logs, weight, peak, log_sum, log_rho, infinite)
+    direction = (-u).sign()
+    return Rows(direction, magnitude, logs, weight, peak, log_sum, log_rho, infinite, empty)
 
 
 def scale(rows: Rows, values: Scalars) -> Tensor:
@@ -174,7 +175,6 @@ def _pool_backward(
     factor = scale(rows, values)
     rho, inv_n = rows.log_rho.exp(), (-rows.log_sum).exp()
     beta = -rows.log_rho.expm1()  # 1 − ρ
-    zero_row = (rows.magnitude == 0).all(dim, keepdim=True)
 
     # Beyond this k every l < 0 has weight 0, so the cap changes no value and keeps 0·∞ away.
     cap = 1e12 if u.dtype == torch.float32 else 1e20
@@ -194,15 +194,18 @@ def _pool_backward(
     shared = (slope_k * rho * inv_n * total) * rows.direction * rows.weight / rows.peak
     grad_u = own.clamp(limits.min, limits.max) + shared.clamp(limits.min, limits.max)
 
-    # The peak's own entry cancels; homogeneity gives it from the others without loss.
-    is_peak = torch.zeros_like(u, dtype=torch.bool).scatter(
-        dim, rows.magnitude.argmax(dim, keepdim=True), True
-    )
-    others = torch.where(is_peak, 0.0, slope_k * (gs - rho * pi * total)).sum(dim, keepdim=True)
-    at_peak = rows.direction * (others - slope_k * beta * total) / rows.peak
-    grad_u = torch.where(is_peak, at_peak, grad_u).clamp(limits.min, limits.max)
+    # At the peak k·(g·s − ρ·π·Σ g·s) cancels, where π = 1/N. Written with what the other entries
+    # contribute to N − 1 and to the sum, it does not.
+    top = (rows.magnitude == rows.peak).to(u.dtype)
+    num_top, of_rest = top.sum(dim, keepdim=True), 1 - top
+    rest_n = (of_rest * pi).sum(dim, keepdim=True) + (num_top - 1) * inv_n
+    rest_gs = (of_rest * gs).sum(dim, keepdim=True)
+    other_tops = (top * gs).sum(dim, keepdim=True) - gs
+    left = gs * (rest_n + beta * inv_n) - rho * inv_n * (rest_gs + other_tops)
+    at_top = -slope_k * rows.direction * left / rows.peak
+    grad_u = torch.where(top > 0, at_top, grad_u).clamp(limits.min, limits.max)
     at_zero = torch.where(values.k == 1, -values.radius * grad / eps, 0.0) if eps > 0 else 0.0
-    grad_u = torch.where(zero_row, at_zero, torch.where(rows.infinite, 0.0, grad_u))
+    grad_u = torch.where(rows.empty, at_zero, torch.where(rows.infinite, 0.0, grad_u))
 
     floor = 2 * math.log(limits.tiny)  # where exp is 0
     exponent = (values.k * rows.log_ratio).clamp(min=floor)

@@ -8,10 +8,11 @@ each result once. Both kernels serve the plain unit and the Frank-Wolfe step,
 so that the sum and the convex combination cost no traffic of their own. The mathematics is that of
 `reference`, in logarithms to the base 2; backward recomputes the row rather than read it stored.
 
-At this speed instructions count as much as bytes: what only matters for rare p stands behind a
-branch on k, which all threads take together, and what only matters for rare rows is arranged to
-come out right by itself. An infinite peak has the inverse 0, which turns its finite neighbors into
-zeros; a row of zeros gets the peak 1. Numbers below the smallest normal one count as 0.
+At this speed instructions count as much as bytes. So there are two forms of the row: a short one
+for the p that networks use and a careful one for all others, between which all threads branch
+together; and what only matters for rare rows is arranged to come out right by itself. An infinite
+peak has the inverse 0, which turns its finite neighbors into zeros; a row of zeros gets the peak 1.
+Numbers below the smallest normal one count as 0.
 """
 
 import triton
@@ -115,7 +116,7 @@ def _scalars(excess_ptr, radius_ptr, FAST: tl.constexpr):
 
 
 @triton.jit
-def _weigh(u, k, AXIS: tl.constexpr, FAST: tl.constexpr):
+def _weigh(u, k, AXIS: tl.constexpr, FAST: tl.constexpr, COMMON: tl.constexpr):
     """Peak of each row; of each entry |u|/peak, its log₂, and the weight 2^(k·log₂)."""
     magnitude = tl.abs(u)
     peak = tl.max(magnitude, AXIS, keep_dims=True)
@@ -126,14 +127,22 @@ def _weigh(u, k, AXIS: tl.constexpr, FAST: tl.constexpr):
 
     top = magnitude == peak
     ratio = tl.where(top, 1.0, magnitude * inverse)
-    # Close to the peak the difference is exact, and so its logarithm keeps its digits.
-    below = tl.where(top, 0.0, (magnitude - peak) * inverse)
-    log2_ratio = tl.where(ratio > 0.75, below * _log2_1p_over_x(below), _log2(ratio, FAST))
-    if k < 1.25:  # weights so flat that even a ratio that underflows has one
+    log2_ratio = _log2(ratio, FAST)
+    if not COMMON:
+        # Near the peak, where k multiplies the error of a logarithm close to 0, it is made of the
+        # difference, which is exact. Far below, even a ratio that underflows may have a weight.
+        below = tl.where(top, 0.0, (magnitude - peak) * inverse)
+        log2_ratio = tl.where(ratio > 0.75, below * _log2_1p_over_x(below), log2_ratio)
         far = _log2(magnitude, FAST) - log2_peak
         log2_ratio = tl.where(ratio < 1e-30, far, log2_ratio)
     weight = _exp2(k * log2_ratio, FAST)
-    return peak, empty, log2_peak, ratio, log2_ratio, weight
+    return peak, empty, inverse, log2_peak, ratio, log2_ratio, weight
+
+
+@triton.jit
+def _is_common(k):
+    """Tell whether the short form will do: p from 1.25 to 1.8, where networks put it."""
+    return (k >= 1.25) & (k <= 4.0)
 
 
 @triton.jit
@@ -162,6 +171,22 @@ def _damping(
 
 
 @triton.jit
+def _pool(
+    u, k, inv_p, inv_q, radius, eps, log2_eps,
+    AXIS: tl.constexpr, FAST: tl.constexpr, COMMON: tl.constexpr, HAS_EPS: tl.constexpr,
+):  # fmt: skip
+    peak, empty, _, log2_peak, ratio, _, weight = _weigh(u, k, AXIS, FAST, COMMON)
+    total = tl.sum(weight * ratio, AXIS, keep_dims=True)
+    log2_total = _log2(tl.where(total < 1.0, 1.0, total), FAST)
+    exponent = -inv_p * log2_total
+    if HAS_EPS:
+        log2_rho, _ = _damping(peak, empty, log2_peak, log2_total, k, inv_q, eps, log2_eps, FAST)
+        exponent += k * log2_rho
+    s = weight * (radius * _exp2(exponent, FAST))
+    return tl.where(u > 0, -s, s)
+
+
+@triton.jit
 def forward_kernel(
     out_ptr, a_ptr, b_ptr, z_ptr, step_ptr, excess_ptr, radius_ptr,
     length, inner, num_rows, eps, log2_eps,
@@ -176,15 +201,10 @@ def forward_kernel(
     if HAS_Z:
         z = _load(z_ptr + start, offsets, mask, EVEN)
     _, k, inv_p, inv_q, radius = _scalars(excess_ptr, radius_ptr, FAST)
-    peak, empty, log2_peak, ratio, _, weight = _weigh(u, k, AXIS, FAST)
-    total = tl.sum(weight * ratio, AXIS, keep_dims=True)
-    log2_total = _log2(tl.where(total < 1.0, 1.0, total), FAST)
-    exponent = -inv_p * log2_total
-    if HAS_EPS:
-        log2_rho, _ = _damping(peak, empty, log2_peak, log2_total, k, inv_q, eps, log2_eps, FAST)
-        exponent += k * log2_rho
-    s = weight * (radius * _exp2(exponent, FAST))
-    s = tl.where(u > 0, -s, s)
+    if _is_common(k):
+        s = _pool(u, k, inv_p, inv_q, radius, eps, log2_eps, AXIS, FAST, True, HAS_EPS)
+    else:
+        s = _pool(u, k, inv_p, inv_q, radius, eps, log2_eps, AXIS, FAST, False, HAS_EPS)
     if HAS_STEP:
         step = tl.load(step_ptr).to(tl.float32)
         if HAS_Z:
@@ -195,8 +215,73 @@ def forward_kernel(
 
 
 @triton.jit
+def _add2(a0, a1, b0, b1):
+    return a0 + b0, a1 + b1
+
+
+@triton.jit
 def _add4(a0, a1, a2, a3, b0, b1, b2, b3):
     return a0 + b0, a1 + b1, a2 + b2, a3 + b3
+
+
+@triton.jit
+def _pool_backward(
+    grad, u, step, excess, k, inv_p, inv_q, radius, eps, log2_eps,
+    AXIS: tl.constexpr, FAST: tl.constexpr, COMMON: tl.constexpr, HAS_EPS: tl.constexpr,
+):  # fmt: skip
+    """Gradients for u, and each row's part of those for p and step size (the latter without z).
+
+    The upstream gradient of s is step·grad.
+    """
+    peak, empty, inv_peak, log2_peak, ratio, log2_ratio, weight = _weigh(u, k, AXIS, FAST, COMMON)
+    # |u|^(k−1), by which s changes with its own u
+    unit = inv_peak
+    if COMMON:
+        pull = grad * _exp2((k - 1.0) * log2_ratio, FAST)
+    else:
+        # Above p = 2 this may overflow before it is divided by the peak, and at u = 0 it does.
+        pull = _exp2((k - 1.0) * log2_ratio - log2_peak, FAST)
+        flat = tl.where(k == 1.0, inv_peak, 0.0)
+        if not HAS_EPS:
+            flat = tl.where(empty, 0.0, flat)
+        pull = grad * tl.where((u == 0.0) | (peak == float("inf")), flat, pull)
+        unit = inv_peak * 0.0 + 1.0
+
+    # All sums along the row at once; s and what is made of it still lack the factor `size`.
+    s = tl.where(u > 0, -weight, weight)
+    terms = grad * s
+    share = weight * ratio
+    scaled = tl.maximum(k * log2_ratio, NEGLIGIBLE)
+    total, sum_terms, share_scaled, terms_scaled = tl.reduce(
+        (share, terms, share * scaled, terms * scaled), AXIS, _add4, keep_dims=True
+    )
+    total = tl.where(total < 1.0, 1.0, total)
+    log2_total = _log2(total, FAST)
+    inv_total = _inverse(total, FAST)
+    exponent = -inv_p * log2_total
+    if HAS_EPS:
+        log2_rho, beta = _damping(peak, empty, log2_peak, log2_total, k, inv_q, eps, log2_eps, FAST)
+        exponent += k * log2_rho
+    else:
+        beta = 0.0 * log2_total
+    size = radius * _exp2(exponent, FAST)
+    by_step = size * sum_terms
+    size *= step
+    sum_terms *= size
+
+    rho = 1.0 - beta
+    capped = tl.where(k > GRADIENT_CAP, GRADIENT_CAP, k)
+    slope = tl.where(excess == 0, 0.0, capped)  # at p = 1 the unit is piecewise constant
+    own = (-slope * size * unit) * pull
+    shared = slope * rho * inv_total * sum_terms * inv_peak
+    grad_u = tl.clamp(own + shared * s, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
+
+    by_row = capped * inv_p * rho * (share_scaled * inv_total)
+    if HAS_EPS:
+        by_row -= capped * tl.maximum(k * log2_rho, NEGLIGIBLE)
+    by_row += (1.0 + capped * beta) * log2_total * inv_p * inv_p
+    by_p = LN2 * (sum_terms * by_row - capped * size * terms_scaled)
+    return grad_u, by_p, by_step
 
 
 @triton.jit
@@ -212,67 +297,29 @@ def backward_kernel(
     if HAS_B:
         u += _load(b_ptr + start, offsets, mask, EVEN)
     grad = _load(grad_ptr + start, offsets, mask, EVEN)
-    excess, k, inv_p, inv_q, radius = _scalars(excess_ptr, radius_ptr, FAST)
-    by_z = 0.0
+    step = 1.0
     if HAS_STEP:
         step = tl.load(step_ptr).to(tl.float32)
-        if HAS_Z:
-            z = _load(z_ptr + start, offsets, mask, EVEN)
-            by_z = tl.sum(tl.sum(grad * z, 1), 0)
-            _store(grad_z_ptr + start, offsets, grad - step * grad, mask, EVEN)
-    peak, empty, log2_peak, ratio, log2_ratio, weight = _weigh(u, k, AXIS, FAST)
-
-    # All sums along the row at once; s and what is made of it still lack the factor `size`.
-    s = tl.where(u > 0, -weight, weight)
-    terms = grad * s
-    share = weight * ratio
-    scaled = tl.maximum(k * log2_ratio, NEGLIGIBLE)
-    total, sum_terms, share_scaled, terms_scaled = tl.reduce(
-        (share, terms, share * scaled, terms * scaled), AXIS, _add4, keep_dims=True
-    )
-    total = tl.where(total < 1.0, 1.0, total)
-    log2_total = _log2(total, FAST)
-    inv_total = _inverse(total, FAST)
-    inv_peak = _inverse(peak, FAST)
-    exponent = -inv_p * log2_total
-    if HAS_EPS:
-        log2_rho, beta = _damping(peak, empty, log2_peak, log2_total, k, inv_q, eps, log2_eps, FAST)
-        exponent += k * log2_rho
+    if HAS_Z:
+        z = _load(z_ptr + start, offsets, mask, EVEN)
+        _store(grad_z_ptr + start, offsets, grad - step * grad, mask, EVEN)
+    excess, k, inv_p, inv_q, radius = _scalars(excess_ptr, radius_ptr, FAST)
+    if _is_common(k):
+        grad_u, by_p, by_step = _pool_backward(
+            grad, u, step, excess, k, inv_p, inv_q, radius, eps, log2_eps,
+            AXIS, FAST, True, HAS_EPS,
+        )  # fmt: skip
     else:
-        beta = 0.0 * log2_total
-    size = radius * _exp2(exponent, FAST)
-    by_step = 0.0
-    if HAS_STEP:
-        by_step = tl.sum(tl.sum(size * sum_terms, 1), 0) - by_z
-        size *= step  # from here on the upstream gradient of s is γ·grad
-    sum_terms *= size
-
-    # ∂s_i/∂u_i = −k·size·|u_i|^(k−1)/peak^k, less the share of the norm that moves with u_i
-    rho = 1.0 - beta
-    capped = tl.where(k > GRADIENT_CAP, GRADIENT_CAP, k)
-    slope = tl.where(excess == 0, 0.0, capped)  # at p = 1 the unit is piecewise constant
-    power = _exp2((k - 1.0) * log2_ratio, FAST)
-    unit = inv_peak
-    if k <= 1.0:
-        # The power may overflow before it is divided by the peak. At u = 0 its limit is infinite
-        # above p = 2, and taken as 0.
-        power = _exp2((k - 1.0) * log2_ratio - log2_peak, FAST)
-        unit = inv_peak * 0.0 + 1.0
-        flat = tl.where(k == 1.0, inv_peak, 0.0)
-        if not HAS_EPS:
-            flat = tl.where(empty, 0.0, flat)
-        power = tl.where((u == 0.0) | (peak == float("inf")), flat, power)
-    own = (-slope * size * unit) * (grad * power)
-    shared = slope * rho * inv_total * sum_terms * inv_peak
-    grad_u = tl.clamp(own + shared * s, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
+        grad_u, by_p, by_step = _pool_backward(
+            grad, u, step, excess, k, inv_p, inv_q, radius, eps, log2_eps,
+            AXIS, FAST, False, HAS_EPS,
+        )  # fmt: skip
     _store(grad_u_ptr + start, offsets, grad_u, mask, EVEN)
-
-    by_row = capped * inv_p * rho * (share_scaled * inv_total)
-    if HAS_EPS:
-        by_row -= capped * tl.maximum(k * log2_rho, NEGLIGIBLE)
-    by_row += (1.0 + capped * beta) * log2_total * inv_p * inv_p
-    by_p = LN2 * (sum_terms * by_row - capped * size * terms_scaled)
+    by_p, by_s = tl.reduce(tl.reduce((by_p, by_step), 1, _add2), 0, _add2)
+    by_step = by_s
+    if HAS_Z:
+        by_step -= tl.sum(tl.sum(grad * z, 1), 0)
     partial_ptr += tl.program_id(0).to(tl.int64) * 3
-    tl.store(partial_ptr, tl.sum(tl.sum(by_p, 1), 0))
-    tl.store(partial_ptr + 1, tl.sum(tl.sum(sum_terms, 1), 0) / radius)
+    tl.store(partial_ptr, by_p)
+    tl.store(partial_ptr + 1, step * by_s / radius)
     tl.store(partial_ptr + 2, by_step)

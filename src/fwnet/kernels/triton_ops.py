@@ -15,6 +15,12 @@ from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
 from fwnet.kernels import triton_kernels
+from fwnet.kernels.autograd import (
+    refuse_second_derivative,
+    save_inputs,
+    to_inputs,
+    vmap_plain,
+)
 from fwnet.kernels.layout import Layout
 
 __all__ = ["MAX_LENGTH", "backward", "forward"]
@@ -22,9 +28,7 @@ __all__ = ["MAX_LENGTH", "backward", "forward"]
 MAX_LENGTH = 4096  # the longest row that one program holds in registers
 # The GPU's own logarithm and exponential; the interpreter and other vendors have none such.
 FAST = torch.version.cuda is not None and not triton.knobs.runtime.interpret
-# (entries a program, warps): the fastest of those tried on an H200, see results/
-FORWARD_TILE = (4096, 4)
-BACKWARD_TILE = (2048, 4)
+ENTRIES_PER_WARP = 1024
 
 
 def _launch(kernel: Any, programs: int, *arguments: Any, **options: Any) -> None:
@@ -33,10 +37,15 @@ def _launch(kernel: Any, programs: int, *arguments: Any, **options: Any) -> None
     traceable[(programs,)](*arguments, **options)
 
 
-def _blocks(layout: Layout, entries: int) -> tuple[int, dict[str, int]]:
-    """Choose how many rows a program takes so that a tile has about `entries` entries."""
+def _blocks(layout: Layout, itemsize: int) -> tuple[int, dict[str, int]]:
+    """Choose how many rows a program takes: the fastest of many tiles tried on an H200.
+
+    One warp a program needs no barriers. Across channels a wider tile reads longer lines, of two
+    warps in float32; in half precision, where a thread loads more rows at once, of one.
+    """
     length = triton.next_power_of_2(layout.length)
-    rows = max(1, entries // length)
+    rows = max(1, (1 if layout.along_last else 2) * ENTRIES_PER_WARP // length)
+    entries_per_warp = ENTRIES_PER_WARP if layout.along_last or itemsize > 2 else 2048
     if layout.along_last:
         rows = min(rows, triton.next_power_of_2(layout.num_rows))
         programs = triton.cdiv(layout.num_rows, rows)
@@ -52,6 +61,7 @@ def _blocks(layout: Layout, entries: int) -> tuple[int, dict[str, int]]:
         "EVEN": even and length == layout.length,
         "WIDE": layout.length * layout.inner >= 2**31,
         "FAST": FAST,
+        "num_warps": min(8, max(1, length * rows // entries_per_warp)),
     }
 
 
@@ -82,12 +92,12 @@ def forward(
         return out
     tensors = [t if t is None else layout.dense(t) for t in (a, b, z)]
     a, b, z = (t if t is not None else tensors[0] for t in tensors)  # type: ignore[assignment]
-    programs, blocks = _blocks(layout, FORWARD_TILE[0])
+    programs, blocks = _blocks(layout, a.element_size())
     _launch(
         triton_kernels.forward_kernel, programs, out, a, b, z,
         excess if step_size is None else step_size, excess, radius,
         layout.length, layout.inner, layout.num_rows, eps, math.log2(eps) if eps else 0.0,
-        **blocks, **_flags(tensors[1], tensors[2], step_size, eps), num_warps=FORWARD_TILE[1],
+        **blocks, **_flags(tensors[1], tensors[2], step_size, eps),
     )  # fmt: skip
     return out
 
@@ -113,13 +123,13 @@ def backward(
         return grad_u, grad_z, zeros[0], zeros[1], zeros[2]
     tensors = [t if t is None else layout.dense(t) for t in (grad, a, b, z)]
     grad, a, b, z = (t if t is not None else tensors[1] for t in tensors)  # type: ignore[assignment]
-    programs, blocks = _blocks(layout, BACKWARD_TILE[0])
+    programs, blocks = _blocks(layout, a.element_size())
     partial = torch.empty(programs, 3, dtype=torch.float32, device=a.device)
     _launch(
         triton_kernels.backward_kernel, programs, grad_u, grad_z, partial, grad, a, b, z,
         excess if step_size is None else step_size, excess, radius,
         layout.length, layout.inner, layout.num_rows, eps, math.log2(eps) if eps else 0.0,
-        **blocks, **_flags(tensors[2], tensors[3], step_size, eps), num_warps=BACKWARD_TILE[1],
+        **blocks, **_flags(tensors[2], tensors[3], step_size, eps),
     )  # fmt: skip
     by_p, by_radius, by_step = partial.sum(0).unbind()
     step_dtype = excess.dtype if step_size is None else step_size.dtype
@@ -130,3 +140,16 @@ def backward(
         by_radius.to(radius.dtype, copy=True),
         by_step.to(step_dtype, copy=True),
     )
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    save_inputs(ctx, inputs)
+
+
+def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    return to_inputs(ctx, backward(grad, *ctx.saved_tensors, ctx.eps, ctx.dim))
+
+
+forward.register_autograd(_differentiate, setup_context=_save)
+forward.register_vmap(vmap_plain)
+backward.register_autograd(refuse_second_derivative)

@@ -1,0 +1,134 @@
+"""Kernels joined to autograd: what is saved, how gradients are handed back, and vmap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from fwnet.kernels import blocked, reference
+
+__all__ = [
+    "BlockedPool",
+    "Pool",
+    "refuse_second_derivative",
+    "save_inputs",
+    "to_inputs",
+    "vmap_plain",
+]
+
+_KERNELS: dict[str, ModuleType] = {"reference": reference, "blocked": blocked}
+
+
+def save_inputs(ctx: Any, inputs: tuple[Any, ...]) -> None:
+    """Keep (a, b, z, step_size, excess, radius) and eps, dim: backward recomputes the rest."""
+    *tensors, ctx.eps, ctx.dim = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def to_inputs(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+    """Order the results of a kernel's backward as its forward takes its arguments."""
+    _, b, z, step_size, *_ = ctx.saved_tensors
+    by_u, by_z, by_p, by_radius, by_step = gradients
+    return (
+        by_u,
+        None if b is None else by_u,
+        None if z is None else by_z,
+        None if step_size is None else by_step,
+        by_p,
+        by_radius,
+        None,
+        None,
+    )
+
+
+def refuse_second_derivative(ctx: Any, *grads: Tensor) -> NoReturn:
+    """Say that a gradient of the gradient was asked for, instead of returning a wrong one."""
+    raise RuntimeError(
+        "pool_p has no second derivative: it was differentiated twice "
+        "(create_graph=True, or a gradient of a gradient)"
+    )
+
+
+class Pool(torch.autograd.Function):
+    """A kernel made of plain operators, by its name: torch.compile and vmap see through it."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        kernel: str,
+        a: Tensor,
+        b: Tensor | None,
+        z: Tensor | None,
+        step_size: Tensor | None,
+        excess: Tensor,
+        radius: Tensor,
+        eps: float,
+        dim: int,
+    ) -> Tensor:
+        output: Tensor = _KERNELS[kernel].forward(a, b, z, step_size, excess, radius, eps, dim)
+        return output
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.kernel = inputs[0]
+        save_inputs(ctx, inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        gradients = _PoolBackward.apply(ctx.kernel, grad, *ctx.saved_tensors, ctx.eps, ctx.dim)
+        return None, *to_inputs(ctx, gradients)
+
+
+class BlockedPool(Pool):
+    """The same where writing into buffers leaves no room for vmap's batch: that one runs plain."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
+        return vmap_plain(info, in_dims[1:], *inputs[1:])
+
+
+class _PoolBackward(torch.autograd.Function):
+    """The gradient of pool_p as an operation of its own, so that a second derivative can refuse."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        kernel: str,
+        grad: Tensor,
+        a: Tensor,
+        b: Tensor | None,
+        z: Tensor | None,
+        step_size: Tensor | None,
+        excess: Tensor,
+        radius: Tensor,
+        eps: float,
+        dim: int,
+    ) -> tuple[Tensor, ...]:
+        output: tuple[Tensor, ...] = _KERNELS[kernel].backward(
+            grad, a, b, z, step_size, excess, radius, eps, dim
+        )
+        return output
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    backward = staticmethod(refuse_second_derivative)
+
+
+def vmap_plain(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
+    """The vmap rule of kernels that have none of their own: plain operators, batched."""
+
+    def plain(*inputs: Any) -> Tensor:
+        output: Tensor = Pool.apply("reference", *inputs)
+        return output
+
+    return torch.vmap(plain, in_dims, randomness=info.randomness)(*inputs), 0
