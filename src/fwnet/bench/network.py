@@ -39,9 +39,9 @@ class Network(nn.Module):
         """Denoise x, of shape (b, 1, h, w)."""
         excess, steps = self.log_excess.exp(), self.step_logits.sigmoid()
         w0_x = self.first(x)
-        z = self.unit(None, w0_x, None, steps[0], excess, dim=1, eps=1e-3)
+        z = self.unit(None, w0_x, None, steps[0], excess, dim=1)
         for convolution, step in zip(self.middle, steps[1:], strict=True):
-            z = self.unit(z, convolution(z), w0_x, step, excess, dim=1, eps=1e-3)
+            z = self.unit(z, convolution(z), w0_x, step, excess, dim=1)
         output: Tensor = x + self.last(z)
         return output
 

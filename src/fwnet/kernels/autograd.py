@@ -1,4 +1,4 @@
-"""Kernels joined to autograd: what is saved, how gradients are handed back, and vmap."""
+"""Kernels joined to autograd: what is saved, and how gradients are handed back."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from torch import Tensor
 from fwnet.kernels import blocked, reference
 
 __all__ = [
-    "BlockedPool",
     "Pool",
     "refuse_second_derivative",
     "save_inputs",
     "to_inputs",
-    "vmap_plain",
 ]
 
 _KERNELS: dict[str, ModuleType] = {"reference": reference, "blocked": blocked}
@@ -54,7 +52,7 @@ def refuse_second_derivative(ctx: Any, *grads: Tensor) -> NoReturn:
 
 
 class Pool(torch.autograd.Function):
-    """A kernel made of plain operators, by its name: torch.compile and vmap see through it."""
+    """A kernel made of torch's operators, by its name; the reference works under vmap too."""
 
     generate_vmap_rule = True
 
@@ -80,18 +78,14 @@ class Pool(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        gradients = _PoolBackward.apply(ctx.kernel, grad, *ctx.saved_tensors, ctx.eps, ctx.dim)
+        arguments = (grad, *ctx.saved_tensors, ctx.eps, ctx.dim)
+        # Compiled code has no second derivatives anyway, and PyTorch 2.11 drops the gradients of a
+        # function within a function's backward.
+        if torch.compiler.is_compiling():
+            gradients = _KERNELS[ctx.kernel].backward(*arguments)
+        else:
+            gradients = _PoolBackward.apply(ctx.kernel, *arguments)
         return None, *to_inputs(ctx, gradients)
-
-
-class BlockedPool(Pool):
-    """The same where writing into buffers leaves no room for vmap's batch: that one runs plain."""
-
-    generate_vmap_rule = False
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
-        return vmap_plain(info, in_dims[1:], *inputs[1:])
 
 
 class _PoolBackward(torch.autograd.Function):
@@ -122,13 +116,3 @@ class _PoolBackward(torch.autograd.Function):
         pass
 
     backward = staticmethod(refuse_second_derivative)
-
-
-def vmap_plain(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
-    """The vmap rule of kernels that have none of their own: plain operators, batched."""
-
-    def plain(*inputs: Any) -> Tensor:
-        output: Tensor = Pool.apply("reference", *inputs)
-        return output
-
-    return torch.vmap(plain, in_dims, randomness=info.randomness)(*inputs), 0

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fwnet.kernels.autograd import BlockedPool, Pool
+from fwnet.kernels.autograd import Pool
 
 __all__ = ["run", "select", "use_reference"]
 
@@ -32,26 +32,35 @@ def run(a: Tensor, *others: Any) -> Tensor:
     *_, dim = others
     if a.ndim and a.shape[dim] == 0:
         return a.clone()
-    kernel = select(a, dim)
+    kernel = "reference" if _is_transformed(a, *others) else select(a, dim)
     output: Tensor
-    if kernel == "triton":
-        output = triton_ops.forward(a, *others)
-    else:
-        output = (BlockedPool if kernel == "blocked" else Pool).apply(kernel, a, *others)
+    output = (
+        triton_ops.forward(a, *others) if kernel == "triton" else Pool.apply(kernel, a, *others)
+    )
     return output
 
 
 def select(u: Tensor, dim: int) -> str:
     """Name the fastest kernel that is right for u."""
-    # An exported graph must consist of plain operators.
-    if _force_reference or u.ndim == 0 or torch.compiler.is_exporting():
-        return "reference"
     compiling = torch.compiler.is_compiling()
+    # An exported graph must consist of plain operators. (Some versions of dynamo say that they
+    # export when they compile.)
+    exporting = torch.compiler.is_exporting() and not torch.compiler.is_dynamo_compiling()
+    if _force_reference or exporting or u.ndim == 0:
+        return "reference"
     if u.is_cuda and _HAS_TRITON:
         fits = u.dtype != torch.float64 and u.shape[dim] <= triton_ops.MAX_LENGTH
         return "triton" if fits and (compiling or _is_recent(u.device)) else "reference"
     # A compiler fuses the plain operators itself; in eager mode blocks keep them in the cache.
     return "blocked" if u.device.type == "cpu" and not compiling else "reference"
+
+
+def _is_transformed(*arguments: Any) -> bool:
+    """Tell whether torch.func (vmap, grad) is at work: only plain operators know its tensors."""
+    if torch.compiler.is_compiling():
+        return False
+    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    return any(isinstance(t, Tensor) and is_wrapped(t) for t in arguments)
 
 
 @contextlib.contextmanager

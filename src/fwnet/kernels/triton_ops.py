@@ -19,7 +19,6 @@ from fwnet.kernels.autograd import (
     refuse_second_derivative,
     save_inputs,
     to_inputs,
-    vmap_plain,
 )
 from fwnet.kernels.layout import Layout
 
@@ -151,5 +150,4 @@ def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 forward.register_autograd(_differentiate, setup_context=_save)
-forward.register_vmap(vmap_plain)
 backward.register_autograd(refuse_second_derivative)
