@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fwnet
-from fwnet.functional import pool_excess
+from fwnet.functional import frank_wolfe_step, pool_excess
 
 EXPONENTS = st.one_of(
     st.sampled_from([1.0, 2.0, math.inf]),
@@ -253,6 +253,47 @@ def test_pool_excess_keeps_the_digits_of_p_minus_1():
     assert (pool_excess(u, torch.tensor(1e-6)) - fwnet.pool_p(u, p)).abs().max() > 1e-3
     with pytest.raises(ValueError, match=r"excess must be p - 1 >= 0, got -0.5"):
         pool_excess(u, -0.5)
+
+
+@pytest.mark.parametrize("p", [1.2, 2.0, 3.0])
+@pytest.mark.parametrize("absent", ["", "b", "z", "bz"])
+def test_frank_wolfe_step_gradcheck(p, absent):
+    z, a, b = torch.randn(3, 2, 4, 3, dtype=torch.float64).unbind()
+    tensors = [t.clone().requires_grad_() for t in (z, a, b)]
+    tensors += [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (0.3, p - 1, 2.0)]
+
+    def step(z, a, b, step_size, excess, radius):
+        z, b = (None if name in absent else t for name, t in (("z", z), ("b", b)))
+        return frank_wolfe_step(z, a, b, step_size, excess, radius, dim=1, eps=0.1)
+
+    assert torch.autograd.gradcheck(step, tensors)
+
+
+def test_frank_wolfe_step_is_the_paper_s_update():
+    """z ← (1 − γ)z + γ·pool_p(DᵀDz − Dᵀx), in one step from z = 0 and in the next."""
+    dictionary, x = torch.randn(6, 10), torch.randn(4, 6)
+    ball = fwnet.LpBall(1.3, 5.0)
+    z1 = frank_wolfe_step(None, -x @ dictionary, None, 1.0, 0.3, 5.0)
+    torch.testing.assert_close(z1, ball.lmo(-x @ dictionary))
+    z2 = frank_wolfe_step(z1, z1 @ dictionary.T @ dictionary, -x @ dictionary, 2 / 3, 0.3, 5.0)
+    gradient = (z1 @ dictionary.T - x) @ dictionary
+    torch.testing.assert_close(z2, z1 / 3 + 2 / 3 * ball.lmo(gradient), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"b": torch.zeros(2, 4)}, r"b must have the shape and dtype of a, \(2, 3\) torch.float32"),
+        ({"z": torch.zeros(2, 3).double()}, r"got \(2, 3\) torch.float64"),
+        ({"step_size": 1.5}, r"step_size must be in \[0, 1\], got 1.5"),
+        ({"step_size": torch.ones(2)}, r"step_size must be a float or a 0-dim tensor"),
+        ({"excess": -0.1}, r"excess must be p - 1 >= 0, got -0.1"),
+    ],
+)
+def test_frank_wolfe_step_says_what_it_expected(change, message):
+    arguments = {"z": None, "a": torch.randn(2, 3), "b": None, "step_size": 0.5, "excess": 0.3}
+    with pytest.raises(ValueError, match=message):
+        frank_wolfe_step(**(arguments | change))
 
 
 def test_dual_exponent():
