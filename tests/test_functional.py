@@ -106,7 +106,8 @@ def test_eps_makes_the_unit_continuous_at_zero(u, p, eps):
 
 @given(u=NONZERO, p=st.floats(1.05, 50), eps=st.sampled_from([0.0, 0.1]))
 def test_two_step_decomposition_of_the_paper(u, p, eps):
-    u = u.clamp(-1e3, 1e3)
+    # The decomposition itself loses the digits of entries that are subnormal beside the norm.
+    u = torch.where(u.abs() > 1e-250, u.clamp(-1e3, 1e3), 0.0)
     normalized = u / (norm(u, fwnet.dual_exponent(p)) + eps)
     neuron = -normalized.sign() * normalized.abs() ** (1 / (p - 1))
     torch.testing.assert_close(
