@@ -69,6 +69,7 @@ def rows() -> dict[str, Tensor]:
         "zeros": torch.tensor([0.0, 2.0, 0.0, -1.0, 0.0, 0.5, -0.0, 0.1]),
         "one_hot": torch.tensor([0.0, 0.0, -3.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
         "equal": torch.full((8,), 1e-30),
+        "largest": plain * 1e37,
     }
 
 

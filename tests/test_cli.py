@@ -48,9 +48,10 @@ def test_demo_writes_one_page_with_its_pictures(tmp_path):
     assert len(list((tmp_path / "new" / "folder").glob("*.png"))) == 3
 
 
-def test_demo_into_a_file_is_refused_in_one_line(tmp_path):
+@pytest.mark.parametrize("command", [["demo"], ["bench", "import"]])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_work(command, tmp_path):
     (tmp_path / "taken").write_text("not a folder")
-    result = run("demo", "--output", str(tmp_path / "taken"))
+    result = run(*command, "--output", str(tmp_path / "taken"))
     assert result.returncode == 2
     assert "cannot write to" in result.stderr
     assert "Traceback" not in result.stderr

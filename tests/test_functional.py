@@ -165,6 +165,18 @@ def test_half_precision_is_computed_in_float32(dtype):
     torch.testing.assert_close(u.grad, wide.grad.to(dtype), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("u_dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("p_dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, math.inf])
+def test_any_mixture_of_dtypes(u_dtype, p_dtype, p):
+    u = torch.tensor([3.0, -4.0, 0.0, 1.0], dtype=u_dtype, requires_grad=True)
+    scalars = [torch.tensor(v, dtype=p_dtype, requires_grad=True) for v in (p, 2.0)]
+    s = fwnet.pool_p(u, *scalars)
+    s.sum().backward()
+    torch.testing.assert_close(s, fwnet.pool_p(u, p, 2.0), rtol=1e-3, atol=1e-6)
+    assert [t.grad.dtype for t in (u, *scalars)] == [u_dtype, p_dtype, p_dtype]
+
+
 @pytest.mark.parametrize("shape", [(0, 4), (3, 0), (2, 0, 3), ()])
 def test_empty_and_scalar_tensors(shape):
     u = torch.ones(shape, requires_grad=True)
@@ -183,6 +195,22 @@ def test_vmap_over_rows_p_and_gradients(p):
     for row, exponent, grad_u, grad_p in zip(u, ps, by_u, by_p, strict=True):
         expected = torch.func.grad(loss, argnums=(0, 1))(row, exponent)
         torch.testing.assert_close((grad_u, grad_p), expected)
+
+
+def test_batched_gradients_and_jacobians():
+    u = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    unit = lambda u: fwnet.pool_p(u, 1.3)  # noqa: E731
+    upstream = torch.randn(5, 3, 4, dtype=torch.float64)
+    (batched,) = torch.autograd.grad(unit(u), u, upstream, is_grads_batched=True)
+    for grad, expected in zip(upstream, batched, strict=True):
+        torch.testing.assert_close(torch.autograd.grad(unit(u), u, grad)[0], expected)
+    jacobian = torch.autograd.functional.jacobian(unit, u, vectorize=True)
+    torch.testing.assert_close(jacobian, torch.autograd.functional.jacobian(unit, u))
+
+
+def test_fake_tensors_pass_through():
+    with torch._subclasses.FakeTensorMode():
+        assert fwnet.pool_p(torch.randn(3, 4), 1.3).shape == (3, 4)
 
 
 def test_autocast_keeps_the_unit_in_float32():
@@ -236,9 +264,12 @@ def test_compile_differentiates():
         ({"radius": math.nan}, ValueError, "got nan"),
         ({"radius": math.inf}, ValueError, "got inf"),
         ({"radius": None}, TypeError, "got NoneType"),
-        ({"eps": -1e-3}, ValueError, "eps must be a finite number >= 0, got -0.001"),
+        ({"eps": -1e-3}, ValueError, "eps must be 0, or finite and >= 1e-30, got -0.001"),
         ({"u": torch.arange(3)}, TypeError, "u must be a floating-point tensor, got torch.int64"),
+        ({"eps": 1e-40}, ValueError, "got 1e-40"),
         ({"u": [1.0, 2.0]}, TypeError, "u must be a tensor, got list"),
+        ({"dim": 1}, IndexError, r"u must have the axis 1, got shape \(3,\)"),
+        ({"dim": None}, IndexError, "u must have the axis None"),
     ],
 )
 def test_arguments_that_cannot_be_right(change, error, message):
@@ -289,6 +320,7 @@ def test_frank_wolfe_step_is_the_paper_s_update():
         ({"step_size": 1.5}, r"step_size must be in \[0, 1\], got 1.5"),
         ({"step_size": torch.ones(2)}, r"step_size must be a float or a 0-dim tensor"),
         ({"excess": -0.1}, r"excess must be p - 1 >= 0, got -0.1"),
+        ({"a": torch.randn(2, 3), "radius": 0.0}, r"radius must be > 0 and finite, got 0.0"),
     ],
 )
 def test_frank_wolfe_step_says_what_it_expected(change, message):

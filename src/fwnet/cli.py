@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
+import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +27,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Lp-norm constrained coding with the Frank-Wolfe Network.",
     epilog="Start with [bold]fwnet demo[/bold]: it takes seconds and needs no data.",
 )
@@ -31,6 +35,9 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line; bad input ends with a line of explanation and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ∞ shows a question mark
     app()
 
 
@@ -60,16 +67,12 @@ def demo(
     from fwnet.demo import write_demo
 
     console = Console()
-    try:
-        with console.status("") as status:
-            report = write_demo(output, progress=status.update)
-    except OSError as error:
-        raise typer.BadParameter(
-            f"cannot write to {output}: {error.strerror}", param_hint="--output"
-        ) from error
+    _make_folder(output)
+    with console.status("") as status:
+        report = write_demo(output, progress=status.update)
     for line in report.summary:
-        console.print(f"• {line}", highlight=False)
-    console.print(f"Open {report.page} in a browser.", highlight=False)
+        console.print(f"• {line}", highlight=False, markup=False)
+    console.print(f"Open {report.page} in a browser.", highlight=False, markup=False)
 
 
 @app.command()
@@ -81,10 +84,11 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a first look.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for bench-NAME-HARDWARE.json.")
-    ] = Path("results"),
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to save bench-NAME-HARDWARE.json in."),
+    ] = None,
 ) -> None:
-    """Measure speed and memory as ratios, side by side in one run."""
+    """Measure speed and memory as ratios, side by side in one run, on an idle machine."""
     from fwnet.bench import BENCHMARKS, Options, run_benchmark
 
     console = Console()
@@ -96,19 +100,33 @@ def bench(
         expected = ", ".join(BENCHMARKS)
         raise typer.BadParameter(f"expected one of {expected}, got {name!r}", param_hint="NAME")
     chosen = _device(device)
+    if output:
+        _make_folder(output)
     with Console(stderr=True).status("") as status:
 
         def show(group: str, index: int, rounds: int) -> None:
             status.update(f"{group}: round {index + 1} of {rounds}")
 
         report = run_benchmark(name, Options(chosen, quick, show))
-    path = None if quick else report.save(output)
+    path = report.save(output) if output else None
     if as_json:
         console.print_json(json.dumps(dataclasses.asdict(report)))
         return
     _print_report(console, report)
     if path:
-        console.print(f"Saved to {path}.", highlight=False)
+        console.print(f"Saved to {path}.", highlight=False, markup=False)
+
+
+def _make_folder(output: Path) -> None:
+    """Find out before the work whether its result can be written."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=output):
+            pass
+    except OSError as error:
+        raise typer.BadParameter(
+            f"cannot write to {output}: {error.strerror}", param_hint="--output"
+        ) from error
 
 
 def _device(name: str) -> torch.device:

@@ -103,7 +103,7 @@ def show_oracle() -> Section:
         axis.plot(*s.numpy(), "o", color=color, markersize=8)
     x, y = (-0.5 * u).tolist()
     axis.annotate("", xy=(x, y), xytext=(0, 0), arrowprops={"arrowstyle": "->", "color": "0.3"})
-    axis.text(1.2 * x, 1.2 * y, "−u", ha="center", va="center")
+    axis.text(0.9 * x, 1.5 * y, "−u", ha="center", va="center")
     axis.set_aspect("equal")
     axis.set(xticks=[-1, 0, 1], yticks=[-1, 0, 1])
     axis.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
@@ -112,8 +112,8 @@ def show_oracle() -> Section:
     return Section(
         "oracle",
         "The oracle: how far can each ball go against u?",
-        "Each dot is LpBall(p).lmo(u). Hölder's bound ⟨s, u⟩ = −‖u‖_q is met to within "
-        f"{max(gaps):.1g}.",
+        "Each dot is LpBall(p).lmo(u), where Hölder's bound ⟨s, u⟩ ≥ −‖u‖_q is an equality: the "
+        f"largest difference here is {max(gaps):.1g}.",
         figure,
     )
 
@@ -146,7 +146,7 @@ def show_projection() -> Section:
         "projection",
         "Exact projection, with a certificate",
         "200 vectors projected on the ball of p = 1.3 and radius 5: largest duality gap "
-        f"{worst:.0e}, all inside: {bool(ball.contains(exact).all())}. "
+        f"{worst:.0e}, {int(ball.contains(exact).sum())} of them inside. "
         f"1,000 Frank-Wolfe steps leave {gaps[-1]:.0e}.",
         figure,
     )

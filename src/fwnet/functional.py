@@ -54,6 +54,8 @@ def pool_p(
           derivative does not exist: a zero entry with p > 2 (infinite slope), a row of zeros
           without eps, and everywhere in u at p = 1, where the unit is piecewise constant.
           At p = 1 the gradient in p is the one-sided derivative. Differentiating twice raises.
+          A gradient beyond the range of half precision becomes infinite there, as that of any
+          other operation does.
     """
     check_exponent(p)
     return pool_excess(u, p - 1, radius, dim, eps)
@@ -71,7 +73,7 @@ def pool_excess(
     Near p = 1 the number p has lost the digits of p − 1 (in float32, 5% of them at 1 + 1e-6), so a
     learned p is carried as log(p − 1) and enters here. Arguments are those of `pool_p`.
     """
-    _check_unit(u, "u", excess, radius, eps)
+    _check_unit(u, "u", excess, radius, dim, eps)
     return kernels.pool(u, _as_scalar(excess, u), _as_scalar(radius, u), float(eps), dim)
 
 
@@ -91,6 +93,7 @@ def frank_wolfe_step(
     tensor but these inputs. z = None stands for zeros (the first layer), b = None for no second
     term; `step_size` is γ and `excess` is p − 1. The others are those of `pool_p`.
     """
+    _check_unit(a, "a", excess, radius, dim, eps)
     for name, other in (("z", z), ("b", b)):
         if other is not None and (other.shape != a.shape or other.dtype != a.dtype):
             raise ValueError(
@@ -101,7 +104,6 @@ def frank_wolfe_step(
         _check_scalar_tensor("step_size", step_size)
     elif not 0 <= step_size <= 1:
         raise ValueError(f"step_size must be in [0, 1], got {step_size!r}")
-    _check_unit(a, "a", excess, radius, eps)
     step, excess, radius = (_as_scalar(value, a) for value in (step_size, excess, radius))
     return kernels.frank_wolfe_step(z, a, b, step, excess, radius, float(eps), dim)
 
@@ -118,19 +120,29 @@ def dual_exponent(p: float | Tensor) -> float | Tensor:
     return math.inf if p == 1 else 1 + 1 / (p - 1)
 
 
-def lp_norm(z: Tensor, p: float | Tensor) -> Tensor:
-    """‖z‖_p = (Σ|z_i|^p)^(1/p) over the last axis, without overflow or underflow on the way."""
+def lp_norm(z: Tensor, p: float | Tensor, unit: float | Tensor = 1.0) -> Tensor:
+    """‖z‖_p / unit = (Σ|z_i/unit|^p)^(1/p) over the last axis, without overflow on the way.
+
+    Half precision is computed, and returned, in float32.
+    """
+    check_rows("z", z)
+    p_value = value_of(p)
+    check_exponent(p_value)
+    z = z.to(torch.promote_types(z.dtype, torch.float32))
+    if isinstance(p, Tensor):
+        p = p.to(z)
     if z.shape[-1] == 0:
         return z.new_zeros(z.shape[:-1])
     magnitudes = z.abs()
     peak = magnitudes.amax(-1)
-    if (p.item() if isinstance(p, Tensor) else p) == math.inf:
-        return peak
-    # The norm does not depend on the unit it is computed in, so neither does its gradient.
-    unit = torch.where((peak > 0) & peak.isfinite(), peak, 1.0).detach()
-    powers = (magnitudes / unit.unsqueeze(-1)).pow(p).sum(-1)
+    if p_value == math.inf:
+        return peak / unit
+    # The norm does not depend on the scale it is computed at, so neither does its gradient.
+    scale = torch.where((peak > 0) & peak.isfinite(), peak, 1.0).detach()
+    powers = (magnitudes / scale.unsqueeze(-1)).pow(p).sum(-1)
     # A row of zeros would put the root at 0, where its slope is infinite.
-    return torch.where(peak > 0, unit * torch.where(peak > 0, powers, 1.0).pow(1 / p), peak)
+    root = torch.where(peak > 0, powers, 1.0).pow(1 / p)
+    return torch.where(peak > 0, (scale / unit) * root, peak / unit)
 
 
 def soft_threshold(u: Tensor, threshold: float | Tensor) -> Tensor:
@@ -159,18 +171,31 @@ def check_radius(radius: float | Tensor) -> None:
 
 
 def check_eps(eps: float) -> None:
-    """Raise unless eps is a finite number ≥ 0."""
-    if not _is_number(eps) or not 0 <= eps < math.inf:
-        raise ValueError(f"eps must be a finite number >= 0, got {eps!r}")
+    """Raise unless eps is 0 or an ordinary positive number: 1e-30 is small for every dtype."""
+    if not _is_number(eps) or not (eps == 0 or 1e-30 <= eps < math.inf):
+        raise ValueError(f"eps must be 0, or finite and >= 1e-30, got {eps!r}")
+
+
+def check_rows(name: str, value: Tensor, dim: int = -1, allow_scalar: bool = False) -> None:
+    """Raise unless value is a floating-point tensor that has the axis dim."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
+    if not value.is_floating_point():
+        raise TypeError(f"{name} must be a floating-point tensor, got {value.dtype}")
+    axes = max(1, value.ndim) if allow_scalar else value.ndim
+    if not isinstance(dim, int) or not -axes <= dim < axes:
+        raise IndexError(f"{name} must have the axis {dim!r}, got shape {tuple(value.shape)}")
+
+
+def value_of(scalar: float | Tensor) -> float:
+    """Read a number back from a 0-dim tensor; for code that branches on it anyway."""
+    return float(scalar.detach()) if isinstance(scalar, Tensor) else scalar
 
 
 def _check_unit(
-    u: Tensor, name: str, excess: float | Tensor, radius: float | Tensor, eps: float
+    u: Tensor, name: str, excess: float | Tensor, radius: float | Tensor, dim: int, eps: float
 ) -> None:
-    if not isinstance(u, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(u).__name__}")
-    if not u.is_floating_point():
-        raise TypeError(f"{name} must be a floating-point tensor, got {u.dtype}")
+    check_rows(name, u, dim, allow_scalar=True)
     if isinstance(excess, Tensor):
         _check_scalar_tensor("excess", excess)
     elif not excess >= 0:

@@ -91,6 +91,16 @@ class PoolKernelConformance:
         assert grad_u.isfinite().all()
         assert grad_p.isfinite()
 
+    @pytest.mark.parametrize("excess", [0.0, 0.1, 0.4, 1.0, 2.0, math.inf])
+    @pytest.mark.parametrize("eps", [0.0, 1e-3])
+    def test_subnormal_rows_stay_finite(self, excess, eps):
+        u = torch.tensor([[1e-40, 0.0, 5e-41], [2e-39, -1e-39, 0.0], [1.0, 1e-40, -2.0]])
+        s = self.forward(u, excess, eps=eps)
+        grad_u, grad_p, _ = self.backward(torch.ones_like(u), u, excess, eps=eps)
+        assert (s.abs() <= 1.000001).all()
+        assert grad_u.isfinite().all()
+        assert grad_p.isfinite()
+
     def test_slope_at_zero_is_exact_for_p_2_and_dropped_above(self):
         u, grad = torch.tensor([[3.0, 0.0, 4.0], [0.0, 0.0, 0.0]]), torch.ones(2, 3)
         at_2, _, _ = self.backward(grad, u, 1.0, eps=0.5)

@@ -77,12 +77,26 @@ def test_repr_is_one_line():
         ({"p": 2.0, "bounds": (1.0, 3.0)}, "bounds must satisfy 1 < low < high < inf"),
         ({"p": 1.0, "learn_p": False, "eps": 0.1}, "eps must be 0 at p = 1"),
         ({"p": 2.0, "radius": 0}, "radius must be > 0 and finite, got 0"),
-        ({"p": 2.0, "eps": -1.0}, "eps must be a finite number >= 0, got -1.0"),
+        ({"p": 2.0, "eps": -1.0}, "eps must be 0, or finite and >= 1e-30, got -1.0"),
     ],
 )
 def test_wrong_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         PoolP(**arguments)
+
+
+def test_numbers_only():
+    for arguments in ({"p": torch.tensor(2.0)}, {"radius": torch.tensor(2.0)}):
+        with pytest.raises(TypeError, match="must be numbers, got a tensor"):
+            PoolP(**arguments)
+
+
+@pytest.mark.parametrize("learn_p", [True, False])
+def test_float64_input_to_a_float32_layer(learn_p):
+    u = torch.randn(3, 5, dtype=torch.float64)
+    s = PoolP(1.5, learn_p=learn_p)(u)
+    assert s.dtype == torch.float64
+    torch.testing.assert_close(s, fwnet.pool_p(u, 1.5), rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.filterwarnings("ignore")  # the exporter's own deprecations

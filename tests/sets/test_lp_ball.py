@@ -110,6 +110,74 @@ def test_projection_has_no_duality_gap(y, p, log_radius):
     assert gap <= 1e-12 * max((y @ y).item(), 1e-300)
 
 
+@pytest.mark.parametrize("p", EXPONENTS)
+@pytest.mark.parametrize("size", [10.0, 1e3, 1e7, 1e20, 3e38])
+def test_projection_from_very_far_in_float32(p, size):
+    """Rows of near ties, far outside: a radius that is lost beside them shows at once."""
+    y = size * (1 - 1e-4 * torch.rand(50, 30)) * torch.randn(50, 30).sign()
+    ball = fwnet.LpBall(p, 1.0)
+    z, exact = ball.project(y), ball.project(y.double())
+    assert ball.contains(z, tol=2e-5).all()
+    torch.testing.assert_close(ball.gauge(z), torch.ones(50), rtol=2e-5, atol=0)
+    # Differences of entries are rounded to the size of the entries; nothing can be nearer.
+    torch.testing.assert_close(z.double(), exact, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("p", [1 + 1e-9, 1 + 5e-8, 1e20, 1e300])
+def test_exponents_beyond_the_precision_are_the_limits(p):
+    y = torch.tensor([2.0, -1.9, 0.3])
+    limit = fwnet.LpBall(1.0 if p < 2 else math.inf).project(y)
+    torch.testing.assert_close(fwnet.LpBall(p).project(y), limit, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+def test_gradient_inside_the_ball_is_the_identity(p):
+    y = torch.tensor([[0.1, 0.0, -0.2], [0.0, 0.0, 0.0]], requires_grad=True)
+    fwnet.LpBall(p, 1.0).project(y).sum().backward()
+    assert (y.grad == 1).all()
+
+
+def test_second_derivative_of_the_projection_is_refused():
+    y = torch.randn(2, 5, requires_grad=True)
+    z = fwnet.LpBall(1.3, 0.5).project(y)
+    (grad,) = torch.autograd.grad(z.sum(), y, create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        (grad.square().sum() + y.sum()).backward()
+
+
+def test_invalid_tensors_are_refused_or_give_nan():
+    y = torch.randn(4)
+    for p, message in ((math.nan, "p must be in"), (0.5, "p must be in")):
+        with pytest.raises(ValueError, match=message):
+            fwnet.LpBall(torch.tensor(p)).project(y)
+        with pytest.raises(ValueError, match=message):
+            fwnet.LpBall(torch.tensor(p)).gauge(y)
+    ball = fwnet.LpBall(1.3, torch.tensor(-1.0))
+    assert ball.lmo(y).isnan().all()
+    assert ball.gauge(y).isnan()
+    assert not ball.contains(y)
+    with pytest.raises(ValueError, match=r"radius must be > 0 and finite, got -1.0"):
+        ball.project(y)
+
+
+def test_half_precision_is_measured_in_float32():
+    half = torch.full((100_000,), 0.1, dtype=torch.float16)
+    assert fwnet.LpBall(1.0).gauge(half).item() == pytest.approx(1e4, rel=1e-3)
+    assert not fwnet.LpBall(2.0).contains(0.7 * torch.ones(4, dtype=torch.bfloat16))
+    border = fwnet.LpBall(2.0).project(torch.randn(50, 8).bfloat16() * 5)
+    assert fwnet.LpBall(2.0).contains(border).all()
+
+
+def test_empty_rows_and_wrong_shapes():
+    for p in (1.0, 1.3, 2.0, math.inf):
+        assert fwnet.LpBall(p).project(torch.randn(3, 0)).shape == (3, 0)
+        assert (fwnet.LpBall(p).gauge(torch.randn(3, 0)) == 0).all()
+        with pytest.raises(IndexError, match=r"y must have the axis -1, got shape \(\)"):
+            fwnet.LpBall(p).project(torch.tensor(1.0))
+    with pytest.raises(TypeError, match="y must be a tensor, got list"):
+        fwnet.LpBall(1.3).project([1.0, 2.0])
+
+
 def test_points_on_and_just_outside_the_border():
     y = torch.randn(100, 30, dtype=torch.float64)
     for p in (1.2, 1.5, 3.0):

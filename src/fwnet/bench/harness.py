@@ -1,8 +1,9 @@
 """Measure alternatives side by side in one run, and report them as ratios.
 
 Absolute times belong to one machine on one day; the ratio of two things measured in turn, in the
-same run, carries further. Every round times each candidate once, so that what disturbs the machine
-disturbs them all; the median over rounds is reported with its spread.
+same run, carries further. Every round times each candidate once, so that slow changes of the
+machine reach them all; the median over rounds is reported with its spread. It still takes a machine
+that is otherwise idle: code of many short parallel operations suffers most from competition.
 """
 
 from __future__ import annotations

@@ -54,9 +54,8 @@ def _compare(case: Case, options: Options) -> list[Row]:
             "copy": lambda _: target.copy_(a.detach())
         }
         candidates |= {name: measured(unit) for name, unit in units.items()}
-        rows += compare(
-            f"{title}, {case.title}", candidates, options, targets={"fused step": limit}
-        )
+        targets = {"fused step": limit} if options.device.type == "cuda" else {}
+        rows += compare(f"{title}, {case.title}", candidates, options, targets=targets)
     return rows
 
 

@@ -13,6 +13,7 @@ from fwnet.kernels import blocked, reference
 
 __all__ = [
     "Pool",
+    "is_transformed",
     "refuse_second_derivative",
     "save_inputs",
     "to_inputs",
@@ -41,6 +42,16 @@ def to_inputs(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Tensor | None, ...
         None,
         None,
     )
+
+
+def is_transformed(*arguments: Any) -> bool:
+    """Tell whether torch.func is at work, or a batched gradient: only plain operators know how."""
+    return any(isinstance(t, Tensor) and _is_wrapped(t) for t in arguments)
+
+
+def _is_wrapped(t: Tensor) -> bool:
+    functorch = torch._C._functorch
+    return functorch.is_functorch_wrapped_tensor(t) or functorch.is_legacy_batchedtensor(t)
 
 
 def refuse_second_derivative(ctx: Any, *grads: Tensor) -> NoReturn:
@@ -84,7 +95,8 @@ class Pool(torch.autograd.Function):
         if torch.compiler.is_compiling():
             gradients = _KERNELS[ctx.kernel].backward(*arguments)
         else:
-            gradients = _PoolBackward.apply(ctx.kernel, *arguments)
+            kernel = "reference" if is_transformed(grad) else ctx.kernel
+            gradients = _PoolBackward.apply(kernel, *arguments)
         return None, *to_inputs(ctx, gradients)
 
 

@@ -4,13 +4,16 @@ On whole images each operator reads and writes main memory, and the unit costs m
 convolutions around it. Here a block of rows goes through all of them while it is in the cache, in
 buffers that are made once; the operators use torch's threads.
 
-For ordinary p a shorter form is exact enough: with 1 ≤ k ≤ 16 (p from 1.0625 to 2), log(|u|/max|u|)
-needs no correction near 0, since its rounding is multiplied by k only, and entries whose ratio
-underflows have weight 0 anyway. Everything else takes the reference's steps, block by block.
+For ordinary p a shorter form is exact enough: with k up to 16 (p from 1.0625), log(|u|/max|u|)
+needs no correction near 0, since its rounding is multiplied by k only; and from k = 1 on (p up to
+2), for gradients from 1.5 on, entries whose ratio underflows have weight 0 anyway. Everything else,
+and blocks that hold NaN or infinity, take the reference's steps. Powers are taken to the base 2,
+which costs less than half of e.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -18,11 +21,13 @@ from torch import Tensor
 
 from fwnet.kernels import reference
 from fwnet.kernels.layout import Layout
+from fwnet.kernels.reference import Scalars
 
 __all__ = ["backward", "forward"]
 
 BLOCK_ENTRIES = 1 << 19  # two buffers of 2 MiB in float32
 ORDINARY_K = (1.0, 16.0)
+ORDINARY_K_BACKWARD = (1.5, 16.0)
 
 
 def forward(
@@ -41,8 +46,8 @@ def forward(
     values = reference.scalars(excess, radius, compute)
     ordinary = ORDINARY_K[0] <= values.k.item() <= ORDINARY_K[1]
     out = layout.empty(a)
-    axis = -1 if layout.along_last else 0
     ratio = weight = a.new_empty(0)
+    axis = 1  # of a block
     for out_block, a_block, b_block, z_block in _blocks(layout, out, a, b, z):
         u = _sum(a_block, b_block, compute)
         if ratio.shape != u.shape:
@@ -72,43 +77,55 @@ def backward(
     eps: float,
     dim: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """The kernel contract's backward, on a CPU: the reference's, block by block."""
+    """The kernel contract's backward, on a CPU."""
     layout = Layout.of(a, dim)
+    compute = torch.promote_types(a.dtype, torch.float32)
+    values = reference.scalars(excess, radius, compute)
+    ordinary = ORDINARY_K_BACKWARD[0] <= values.k.item() <= ORDINARY_K_BACKWARD[1]
     grad_u = layout.empty(a)
     grad_z = a.new_empty(0) if z is None else layout.empty(z)
-    out_z = None if z is None else grad_z
-    sums: list[Tensor] = [torch.zeros_like(t) for t in (excess, radius)]
-    sums.append(torch.zeros_like(excess if step_size is None else step_size))
-    axis = -1 if layout.along_last else 0
-    for u_block, z_out_block, grad_block, a_block, b_block, z_block in _blocks(
-        layout, grad_u, out_z, grad, a, b, z
-    ):
-        by_u, by_z, *by_scalars = reference.backward(
-            grad_block, a_block, b_block, z_block, step_size, excess, radius, eps, axis
-        )
-        u_block.copy_(by_u)
-        if z_out_block is not None:
-            z_out_block.copy_(by_z)
+    sums = [
+        torch.zeros_like(t) for t in (excess, radius, excess if step_size is None else step_size)
+    ]
+    z_result = None if z is None else grad_z
+    for block in _blocks(layout, grad_u, z_result, grad, a, b, z):
+        u_out, z_out, *inputs = block
+        g, a_block, b_block, z_block = inputs
+        gradients = None
+        if ordinary:
+            gradients = _backward_ordinary(g, a_block, b_block, z_block, step_size, values, eps)
+        if gradients is None:
+            gradients = reference.backward(
+                g, a_block, b_block, z_block, step_size, excess, radius, eps, 1
+            )
+        by_u, by_z, *by_scalars = gradients
+        u_out.copy_(by_u)
+        if z is not None:
+            z_out.copy_(by_z)
         sums = [total + part for total, part in zip(sums, by_scalars, strict=True)]
     return grad_u, grad_z, sums[0], sums[1], sums[2]
 
 
-def _blocks(layout: Layout, *tensors: Tensor | None) -> Iterator[tuple[Tensor, ...]]:
-    """Yield the same block of every tensor: (rows, length), or (length, rows) within an image.
+def _blocks(layout: Layout, *tensors: Tensor | None) -> Iterator[list[Tensor]]:
+    """Yield the same block of every tensor, with the rows along axis 1.
 
-    Views where the tensor is dense in the layout, as results must be; copies elsewhere.
+    (rows, length) where rows lie along the last axis, else (images, length, places). Views where
+    the tensor is dense in the layout, as results must be; copies elsewhere; None stays None.
     """
     dense = [t if t is None else layout.dense(t) for t in tensors]
     rows = max(1, BLOCK_ENTRIES // layout.length)
     if layout.along_last:
         flat = [t if t is None else t.view(-1, layout.length) for t in dense]
         for start in range(0, layout.num_rows, rows):
-            yield tuple(t if t is None else t[start : start + rows] for t in flat)  # type: ignore[misc]
+            yield [t if t is None else t[start : start + rows] for t in flat]  # type: ignore[misc]
         return
-    images = [t if t is None else t.view(-1, layout.length, layout.inner) for t in dense]
-    for index in range(layout.num_rows // max(1, layout.inner)):
+    shape = (-1, layout.length, layout.inner)
+    stacks = [t if t is None else t.view(shape) for t in dense]
+    images = max(1, rows // layout.inner)
+    for first in range(0, layout.num_rows // layout.inner, images):
         for start in range(0, layout.inner, rows):
-            yield tuple(t if t is None else t[index, :, start : start + rows] for t in images)  # type: ignore[misc]
+            where = (slice(first, first + images), slice(None), slice(start, start + rows))
+            yield [t if t is None else t[where] for t in stacks]  # type: ignore[misc]
 
 
 def _sum(a: Tensor, b: Tensor | None, dtype: torch.dtype) -> Tensor:
@@ -117,7 +134,7 @@ def _sum(a: Tensor, b: Tensor | None, dtype: torch.dtype) -> Tensor:
 
 def _pool_ordinary(
     u: Tensor,
-    values: reference.Scalars,
+    values: Scalars,
     eps: float,
     axis: int,
     ratio: Tensor,
@@ -131,12 +148,76 @@ def _pool_ordinary(
         return False
     peak.masked_fill_(peak == 0, 1)
     torch.log2(ratio.div_(peak), out=weight)
-    weight.mul_(values.k).exp2_()  # base 2 takes less than half the time of e
+    weight.mul_(values.k).exp2_()
     log_sum = ratio.mul_(weight).sum(axis, keepdim=True).clamp_(min=1).log_()
-    size = log_sum * -values.inv_p
-    if eps > 0:
-        norm = log_sum.mul_(values.inv_q).exp_().mul_(peak)
-        size -= values.k * norm.reciprocal_().mul_(eps).log1p_()
-    size.exp_().mul_(-values.radius)
-    torch.mul(weight.copysign_(u), size, out=out)
+    size = _exponent(log_sum, _log_rho(peak, log_sum, values, eps), values).exp_()
+    torch.mul(weight.copysign_(u), size.mul_(-values.radius), out=out)
     return True
+
+
+def _log_rho(peak: Tensor, log_sum: Tensor, values: Scalars, eps: float) -> Tensor | None:
+    """log ρ = −log(1 + eps/‖u‖_q), or None for log 1."""
+    if eps == 0:
+        return None
+    norm = (log_sum * values.inv_q).exp_().mul_(peak)
+    return (eps / norm).log1p_().neg_()
+
+
+def _exponent(log_sum: Tensor, log_rho: Tensor | None, values: Scalars) -> Tensor:
+    """k·log ρ − log N / p."""
+    exponent = log_sum * -values.inv_p
+    return exponent if log_rho is None else exponent.add_(log_rho * values.k)
+
+
+def _backward_ordinary(
+    grad: Tensor,
+    a: Tensor,
+    b: Tensor | None,
+    z: Tensor | None,
+    step_size: Tensor | None,
+    values: Scalars,
+    eps: float,
+) -> tuple[Tensor, ...] | None:
+    """The reference's backward in half the passes; None if the block holds NaN or infinity, or
+    rows so small that gradients may overflow.
+
+    `toward` is −s without the factor `size`, and `terms` what is made of it.
+    """
+    compute, k = values.k.dtype, values.k
+    u, grad = _sum(a, b, compute), grad.to(compute)
+    ratio = u.abs()
+    peak = ratio.amax(1, keepdim=True)
+    peak.masked_fill_(peak == 0, 1)
+    if not ((peak > 1e-30) & peak.isfinite()).all():
+        return None
+    logs = ratio.div_(peak).log2()
+    weight = (logs * k).exp2_()
+    pull = (logs * (k - 1)).exp2_().mul_(grad)
+    share = ratio.mul_(weight)
+    toward = weight.copysign_(u)
+    terms = grad * toward
+    scaled = logs.mul_(k * math.log(2)).clamp_(min=2 * math.log(torch.finfo(compute).tiny))
+    total = share.sum(1, keepdim=True).clamp_(min=1)
+    sum_terms = terms.sum(1, keepdim=True)
+    share_scaled = share.mul_(scaled).sum(1, keepdim=True)
+    terms_scaled = terms.mul_(scaled).sum(1, keepdim=True)
+
+    log_sum = total.log()
+    log_rho = _log_rho(peak, log_sum, values, eps)
+    size = _exponent(log_sum, log_rho, values).exp_().mul_(values.radius)
+    sum_gs = -size * sum_terms
+    log_rho = torch.zeros_like(log_sum) if log_rho is None else log_rho
+    rho, beta = log_rho.exp(), -log_rho.expm1()
+    by_row = k * (values.inv_p * rho * share_scaled / total - k * log_rho)
+    by_row += (1 + k * beta) * log_sum * values.inv_p**2
+    by_p = (sum_gs * by_row + k * size * terms_scaled).sum()
+    by_s = sum_gs.sum()
+
+    by_u = pull.mul_(-k * size / peak).addcmul_(toward, k * rho * sum_gs / (total * peak), value=-1)
+    by_z, by_step = by_u.new_empty(0), torch.zeros_like(by_s)
+    if step_size is not None:
+        step = step_size.to(compute)
+        by_step = by_s if z is None else by_s - (grad * z).sum()
+        by_z = by_z if z is None else grad * (1 - step)
+        by_u, by_p, by_s = by_u.mul_(step), by_p * step, by_s * step
+    return by_u, by_z, by_p, by_s / values.radius, by_step

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fwnet.kernels.autograd import Pool
+from fwnet.kernels.autograd import Pool, is_transformed
 
 __all__ = ["run", "select", "use_reference"]
 
@@ -32,7 +32,8 @@ def run(a: Tensor, *others: Any) -> Tensor:
     *_, dim = others
     if a.ndim and a.shape[dim] == 0:
         return a.clone()
-    kernel = "reference" if _is_transformed(a, *others) else select(a, dim)
+    transformed = not torch.compiler.is_compiling() and is_transformed(a, *others)
+    kernel = "reference" if transformed else select(a, dim)
     output: Tensor
     output = (
         triton_ops.forward(a, *others) if kernel == "triton" else Pool.apply(kernel, a, *others)
@@ -51,16 +52,10 @@ def select(u: Tensor, dim: int) -> str:
     if u.is_cuda and _HAS_TRITON:
         fits = u.dtype != torch.float64 and u.shape[dim] <= triton_ops.MAX_LENGTH
         return "triton" if fits and (compiling or _is_recent(u.device)) else "reference"
-    # A compiler fuses the plain operators itself; in eager mode blocks keep them in the cache.
-    return "blocked" if u.device.type == "cpu" and not compiling else "reference"
-
-
-def _is_transformed(*arguments: Any) -> bool:
-    """Tell whether torch.func (vmap, grad) is at work: only plain operators know its tensors."""
-    if torch.compiler.is_compiling():
-        return False
-    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
-    return any(isinstance(t, Tensor) and is_wrapped(t) for t in arguments)
+    # A compiler fuses the plain operators itself, and a mode that traces or fakes tensors needs
+    # them; in eager mode blocks keep them in the cache.
+    eager = not compiling and torch._C._len_torch_dispatch_stack() == 0
+    return "blocked" if u.device.type == "cpu" and eager else "reference"
 
 
 @contextlib.contextmanager

@@ -51,6 +51,7 @@ class Rows(NamedTuple):
 def scalars(excess: Tensor, radius: Tensor, dtype: torch.dtype) -> Scalars:
     """Derive k, 1/p and 1/q from excess = p − 1; an invalid p or radius turns into NaN."""
     limits = torch.finfo(dtype)
+    excess, radius = (t.to(torch.promote_types(t.dtype, dtype)) for t in (excess, radius))
     k = torch.where(excess >= 0, 1 / excess.abs(), torch.nan).clamp(limits.tiny, limits.max)
     return Scalars(
         k=k.to(dtype),

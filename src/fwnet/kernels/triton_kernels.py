@@ -12,7 +12,8 @@ At this speed instructions count as much as bytes. So there are two forms of the
 for the p that networks use and a careful one for all others, between which all threads branch
 together; and what only matters for rare rows is arranged to come out right by itself. An infinite
 peak has the inverse 0, which turns its finite neighbors into zeros; a row of zeros gets the peak 1.
-Numbers below the smallest normal one count as 0.
+At the ends of the range, numbers below the smallest normal one count as 0, and those above 2^126 as
+infinite.
 """
 
 import triton
@@ -120,7 +121,7 @@ def _weigh(u, k, AXIS: tl.constexpr, FAST: tl.constexpr, COMMON: tl.constexpr):
     """Peak of each row; of each entry |u|/peak, its log₂, and the weight 2^(k·log₂)."""
     magnitude = tl.abs(u)
     peak = tl.max(magnitude, AXIS, keep_dims=True)
-    empty = peak == 0.0
+    empty = peak < SMALLEST
     peak = tl.where(empty, 1.0, peak)
     inverse = _inverse(peak, FAST)
     log2_peak = _log2(peak, FAST)

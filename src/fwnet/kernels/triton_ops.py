@@ -14,8 +14,9 @@ import triton
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
-from fwnet.kernels import triton_kernels
+from fwnet.kernels import reference, triton_kernels
 from fwnet.kernels.autograd import (
+    is_transformed,
     refuse_second_derivative,
     save_inputs,
     to_inputs,
@@ -33,7 +34,8 @@ ENTRIES_PER_WARP = 1024
 def _launch(kernel: Any, programs: int, *arguments: Any, **options: Any) -> None:
     # The interpreter, which tests use where there is no GPU, replaces the kernel's type.
     traceable = wrap_triton(kernel) if isinstance(kernel, triton.JITFunction) else kernel
-    traceable[(programs,)](*arguments, **options)
+    with torch.cuda.device_of(arguments[0]):  # Triton launches on the current device
+        traceable[(programs,)](*arguments, **options)
 
 
 def _blocks(layout: Layout, itemsize: int) -> tuple[int, dict[str, int]]:
@@ -146,7 +148,8 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    return to_inputs(ctx, backward(grad, *ctx.saved_tensors, ctx.eps, ctx.dim))
+    kernel: Any = reference.backward if is_transformed(grad) else backward
+    return to_inputs(ctx, kernel(grad, *ctx.saved_tensors, ctx.eps, ctx.dim))
 
 
 forward.register_autograd(_differentiate, setup_context=_save)

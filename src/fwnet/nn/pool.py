@@ -45,6 +45,8 @@ class PoolP(nn.Module):
         super().__init__()
         check_exponent(p)
         check_radius(radius)
+        if any(isinstance(number, Tensor) for number in (p, radius)):
+            raise TypeError("p and radius of a layer must be numbers, got a tensor")
         check_eps(eps)
         if eps > 0 and p == 1:
             raise ValueError("eps must be 0 at p = 1, where eps > 0 makes the unit 0 everywhere")

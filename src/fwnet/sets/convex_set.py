@@ -26,11 +26,19 @@ class ConvexSet(Protocol):
         ...
 
     def gauge(self, z: Tensor) -> Tensor:
-        """min{λ ≥ 0 : z ∈ λC}: at most 1 inside the set, exactly 1 on its border."""
+        """min{λ ≥ 0 : z ∈ λC}: at most 1 inside the set, exactly 1 on its border.
+
+        Computed, and returned, in float32 or better.
+        """
         ...
 
     def contains(self, z: Tensor, tol: float | None = None) -> Tensor:
-        """Tell for each row whether gauge(z) ≤ 1 + tol; the default tol is 64 roundings."""
+        """Tell for each row whether gauge(z) ≤ 1 + tol.
+
+        The default tol is 64 roundings of the computation or two of the numbers in z, whichever is
+        larger: the latter matters in half precision only.
+        """
+        gauge = self.gauge(z)
         if tol is None:
-            tol = 64 * torch.finfo(z.dtype).eps
-        return self.gauge(z) <= 1 + tol
+            tol = max(64 * torch.finfo(gauge.dtype).eps, 2 * torch.finfo(z.dtype).eps)
+        return gauge <= 1 + tol

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from fwnet.functional import check_exponent, check_radius, lp_norm, pool_p
@@ -18,7 +19,8 @@ class LpBall(ConvexSet):
     """{z : ‖z‖_p ≤ radius} for p in [1, ∞], both ends included.
 
     p and radius are floats, or 0-dim tensors when their gradients are wanted. Every method works
-    on the rows (last axis) of its argument and is differentiable in it, in p and in radius.
+    on the rows (last axis) of its argument and is differentiable in it, in radius, and for
+    1 < p < ∞ in p.
     """
 
     p: float | Tensor
@@ -34,15 +36,11 @@ class LpBall(ConvexSet):
 
     def project(self, y: Tensor) -> Tensor:
         """argmin_{‖z‖_p ≤ radius} ½‖z − y‖², to rounding, for every p."""
-        _check_float("y", y)
         return project_lp(y, self.p, self.radius)
 
     def gauge(self, z: Tensor) -> Tensor:
-        """‖z‖_p / radius, without overflow or underflow on the way."""
-        _check_float("z", z)
-        return lp_norm(z, self.p) / self.radius
-
-
-def _check_float(name: str, value: Tensor) -> None:
-    if not value.is_floating_point():
-        raise TypeError(f"{name} must be a floating-point tensor, got {value.dtype}")
+        """‖z‖_p / radius, without overflow or underflow on the way; at least in float32."""
+        radius = self.radius
+        if isinstance(radius, Tensor):
+            radius = torch.where(radius > 0, radius, torch.nan).to(z.device)
+        return lp_norm(z, self.p, radius)

@@ -18,9 +18,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from fwnet.functional import lp_norm, soft_threshold
+from fwnet.functional import check_exponent, check_radius, check_rows, lp_norm, value_of
 from fwnet.kernels.reference import log_ratio
 
 __all__ = ["project_lp"]
@@ -30,19 +29,31 @@ LOG_ZERO = -1e6  # stands for log 0: finite, and below the logarithm of every po
 
 
 def project_lp(y: Tensor, p: float | Tensor, radius: float | Tensor) -> Tensor:
-    """Project the rows (last axis) of y on {z : ‖z‖_p ≤ radius}; differentiable in all three."""
-    exponent = p.item() if isinstance(p, Tensor) else p
+    """Project the rows (last axis) of y on {z : ‖z‖_p ≤ radius}.
+
+    Differentiable once, in y and radius, and for 1 < p < ∞ in p. Tensors p and radius are read
+    back from their device, and refused if invalid.
+    """
+    check_rows("y", y)
+    exponent = value_of(p)
+    check_exponent(exponent)
+    check_radius(value_of(radius))
+    if y.shape[-1] == 0:
+        return y.clone()
     wide = y.to(torch.promote_types(y.dtype, torch.float32))
-    if exponent == 1:
-        z = _project_l1(wide, radius)
-    elif exponent == torch.inf:
-        limit = _as_tensor(radius).to(wide)
-        z = wide.clamp(-limit, limit)
+    c = _as_tensor(radius).to(wide)
+    # Beyond these p the ball cannot be told from its limit in this precision.
+    rounding = torch.finfo(wide.dtype).eps
+    if exponent - 1 < rounding:
+        z = _project_l1(wide, c)
+    elif exponent > 1 / rounding:
+        z = wide.clamp(-c, c)
     elif exponent == 2 and not (isinstance(p, Tensor) and p.requires_grad):
-        norm = lp_norm(wide, 2).unsqueeze(-1)
-        z = torch.where(norm > radius, wide * (radius / norm), wide)
+        z = _project_l2(wide, c)
     else:
-        z = _ProjectLp.apply(wide, _as_tensor(p), _as_tensor(radius))
+        # In logarithms a radius that is small beside y needs digits that float32 does not have.
+        precise = wide.to(torch.float32 if wide.device.type == "mps" else torch.float64)
+        z, _ = _ProjectLp.apply(precise, _as_tensor(p), c.to(precise))
     return z.to(y.dtype)
 
 
@@ -50,85 +61,112 @@ def _as_tensor(value: float | Tensor) -> Tensor:
     return value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
 
 
-def _project_l1(y: Tensor, radius: float | Tensor) -> Tensor:
+def _project_l1(y: Tensor, radius: Tensor) -> Tensor:
     """Soft-threshold each row at the level that brings its L1 norm down to radius.
 
-    With the magnitudes sorted, a_1 ≥ a_2 ≥ …, the level is (a_1 + … + a_j − radius)/j for the last
-    j at which a_j still exceeds it.
+    The level is held by its depth below the largest entry: in terms of d_j = a_1 − a_j ≥ 0, with
+    the magnitudes sorted, it is (radius + d_1 + … + d_j)/j for the last j with d_j below it. Sums
+    of the magnitudes themselves would lose a radius that is small beside them.
     """
-    if y.shape[-1] == 0:
-        return y.clone()
-    magnitudes = y.abs().sort(dim=-1, descending=True).values
+    magnitudes = y.abs()
+    peak = magnitudes.amax(-1, keepdim=True)
+    below = peak - magnitudes
+    ordered = below.sort(dim=-1).values
     count = torch.arange(1, y.shape[-1] + 1, device=y.device, dtype=y.dtype)
-    levels = (magnitudes.cumsum(-1) - radius) / count
-    support = (magnitudes > levels).sum(-1, keepdim=True).clamp(min=1)
-    return soft_threshold(y, levels.gather(-1, support - 1).clamp(min=0))
+    depths = (radius + ordered.cumsum(-1)) / count
+    support = (ordered < depths).sum(-1, keepdim=True).clamp(min=1)
+    depth = depths.gather(-1, support - 1)
+    # A depth beyond the peak means that y is inside already.
+    return torch.where(depth >= peak, y, y.sign() * (depth - below).clamp(min=0))
+
+
+def _project_l2(y: Tensor, radius: Tensor) -> Tensor:
+    """y·radius/‖y‖₂ where ‖y‖₂ > radius, by way of y/max|y|, whose norm is never out of range."""
+    peak = y.abs().amax(-1, keepdim=True).detach()
+    relative = y / torch.where(peak > 0, peak, 1.0)
+    norm = lp_norm(relative, 2).unsqueeze(-1)
+    outside = norm > radius / peak
+    return torch.where(outside, relative * (radius / torch.where(outside, norm, 1.0)), y)
 
 
 class _ProjectLp(torch.autograd.Function):
     """The projection for 1 < p < ∞, differentiated through its optimality conditions."""
 
     @staticmethod
-    def forward(ctx: Any, y: Tensor, p: Tensor, radius: Tensor) -> Tensor:
+    def forward(y: Tensor, p: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
         rows = y.reshape(-1, y.shape[-1])
-        order = p.to(y.device, y.dtype)
-        log_magnitudes = _log_magnitudes(rows.abs(), radius.to(y.device, y.dtype))
+        order, s = p.to(y), (p - 1).to(y)  # p − 1 keeps digits that p in float32 has lost
+        log_magnitudes = _log_magnitudes(rows.abs(), radius)
         outside = torch.logsumexp(order * log_magnitudes, -1) > 0
         z = rows.clone()
         log_mu = torch.full_like(rows[:, :1], -torch.inf)
         if outside.any():
-            x, multiplier = _solve_rows(log_magnitudes[outside], order)
-            z[outside] = rows[outside].sign() * radius.to(y.device, y.dtype) * x.exp()
+            x, multiplier = _solve_rows(log_magnitudes[outside], order, s)
+            z[outside] = rows[outside].sign() * radius * x.exp()
             log_mu[outside] = multiplier
-        ctx.save_for_backward(z, log_mu, p, radius)
-        return z.reshape(y.shape)
+        return z.reshape(y.shape), log_mu
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        z, log_mu = output
+        ctx.mark_non_differentiable(log_mu)
+        ctx.save_for_backward(z, log_mu, *inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, ...]:
+        gradients: tuple[Tensor, ...] = _ProjectLpBackward.apply(grad, *ctx.saved_tensors)
+        return gradients
+
+
+class _ProjectLpBackward(torch.autograd.Function):
+    """The gradient as an operation of its own, so that a second derivative can refuse."""
+
+    @staticmethod
+    def forward(
+        grad: Tensor, z: Tensor, log_mu: Tensor, p: Tensor, radius: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Solve the linearized conditions: diagonal plus rank one, so in closed form.
 
         With n = sign(z)·t^(p−1) and h = 1 + μ(p−1)·t^(p−2), the derivative along the sphere is
-        (g − n·Σ(n·g/h)/Σ(n²/h))/h; p and the radius move the sphere and the normal.
+        (g − n·κ)/h, κ = Σ(n·g/h)/Σ(n²/h); p and the radius move the sphere and the normal.
         """
-        z, log_mu, p, radius = ctx.saved_tensors
-        g = grad.reshape(z.shape)
-        order, c = p.to(z), radius.to(z)
+        g, z = (t.reshape(-1, t.shape[-1]) for t in (grad, z))
+        order, s, c = p.to(z), (p - 1).to(z), radius
         log_t = _log_magnitudes(z.abs(), c)
-        inside = log_mu.isneginf()
-        normal = ((order - 1) * log_t).exp()
-        inv_h = 1 / (1 + (order - 1) * (log_mu + (order - 2) * log_t).exp())
-        n = z.sign() * normal
+        mu, inside = log_mu.exp(), log_mu.isneginf()
+        n = z.sign() * (s * log_t).exp()
+        inv_h = 1 / (1 + s * (log_mu + (s - 1) * log_t).exp())
         spread = torch.where(inside, 1.0, (n * n * inv_h).sum(-1, keepdim=True))
-        along = (n * g * inv_h).sum(-1, keepdim=True) / spread  # grad of μ's constraint
-        grad_y = torch.where(inside, g, (g - n * along) * inv_h)
+        kappa = (n * g * inv_h).sum(-1, keepdim=True) / spread
+        by_y = torch.where(inside, g, (g - n * kappa) * inv_h)
 
         # Moving c: z = c·t, a = |y|/c. Moving p: the normal by n·log t, the sphere by Σ t^p·log t.
-        t_log_t = torch.where(log_t <= LOG_ZERO, 0.0, log_t)
-        sphere = (order * log_t).exp()
-        by_radius = (g * z / c - grad_y * (z / c + log_mu.exp() * n)).sum(-1, keepdim=True)
-        log_norm_slope = (sphere * t_log_t).sum(-1, keepdim=True) / order
-        by_p = (
-            -c * (log_mu.exp() * (grad_y * n * t_log_t).sum(-1, keepdim=True))
-            - c * along * log_norm_slope
-        )
-        zero = torch.zeros_like(by_p)
-        grad_p = torch.where(inside, zero, by_p).sum()
-        grad_radius = torch.where(inside, zero, by_radius).sum()
-        return grad_y.reshape(grad.shape), grad_p.to(p), grad_radius.to(radius)
+        finite_log_t = torch.where(log_t <= LOG_ZERO, 0.0, log_t)
+        sphere = ((order * log_t).exp() * finite_log_t).sum(-1, keepdim=True) / order
+        by_radius = (g * z / c - by_y * (z / c + mu * n)).sum(-1, keepdim=True)
+        by_p = -c * (mu * (by_y * n * finite_log_t).sum(-1, keepdim=True) + kappa * sphere)
+        by_p, by_radius = (torch.where(inside, 0.0, t).sum() for t in (by_p, by_radius))
+        return by_y.reshape(grad.shape), by_p.to(p), by_radius.to(radius)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> None:
+        raise RuntimeError("the projection has no second derivative: it was differentiated twice")
 
 
 def _log_magnitudes(magnitudes: Tensor, unit: Tensor) -> Tensor:
     return log_ratio(magnitudes, unit).clamp(min=LOG_ZERO)
 
 
-def _solve_rows(log_a: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+def _solve_rows(log_a: Tensor, p: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
     """Solve for x = log t and ν = log μ in every row; finished rows leave the batch."""
-    s = p - 1
     tolerance = 16 * torch.finfo(log_a.dtype).eps
     x_out, nu_out = torch.empty_like(log_a), torch.empty_like(log_a[:, :1])
     rows = torch.arange(len(log_a), device=log_a.device)
-    nu = _first_multiplier(log_a, p)
+    nu = _first_multiplier(log_a, p, s)
     low, high = torch.full_like(nu, -torch.inf), torch.full_like(nu, torch.inf)
     x = log_a
     for _ in range(MAX_STEPS):
@@ -160,9 +198,8 @@ def _solve_rows(log_a: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     return x_out, nu_out
 
 
-def _first_multiplier(log_a: Tensor, p: Tensor) -> Tensor:
+def _first_multiplier(log_a: Tensor, p: Tensor, s: Tensor) -> Tensor:
     """Take the Newton step from μ = 0, where t = a: closed form, and exact for p = 2."""
-    s = p - 1
     log_sum = torch.logsumexp(p * log_a, -1, keepdim=True)
     log_slope = torch.logsumexp(2 * s * log_a, -1, keepdim=True) - log_sum
     growth = s * log_sum / p
