@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 from fwnet.functional import check_exponent, check_radius, check_rows, lp_norm, value_of
 from fwnet.kernels.reference import log_ratio
@@ -25,6 +26,7 @@ from fwnet.kernels.reference import log_ratio
 __all__ = ["project_lp"]
 
 MAX_STEPS = 200  # a few suffice; near p = 1 the inner equation has a sharp bend and takes more
+CACHED_ENTRIES = 1 << 17
 LOG_ZERO = -1e6  # stands for log 0: finite, and below the logarithm of every positive number
 
 
@@ -100,10 +102,12 @@ class _ProjectLp(torch.autograd.Function):
         outside = torch.logsumexp(order * log_magnitudes, -1) > 0
         z = rows.clone()
         log_mu = torch.full_like(rows[:, :1], -torch.inf)
-        if outside.any():
-            x, multiplier = _solve_rows(log_magnitudes[outside], order, s)
-            z[outside] = rows[outside].sign() * radius * x.exp()
-            log_mu[outside] = multiplier
+        todo = outside.nonzero().squeeze(-1)
+        # On a CPU, as many rows at a time as stay in its cache.
+        count = max(1, CACHED_ENTRIES // y.shape[-1]) if y.device.type == "cpu" else len(todo)
+        for index in todo.split(max(1, count)):
+            x, log_mu[index] = _solve_rows(log_magnitudes[index], order, s)
+            z[index] = rows[index].sign() * radius * x.exp()
         return z.reshape(y.shape), log_mu
 
     @staticmethod
@@ -217,10 +221,8 @@ def _solve_entries(log_a: Tensor, nu: Tensor, s: Tensor, x: Tensor) -> tuple[Ten
     x = torch.minimum(x, upper)
     for _ in range(MAX_STEPS):
         lead = (1 - s) * x - nu
-        small = torch.exp(-lead.abs())
-        kept = torch.where(lead > 0, 1.0, small) / (1 + small)
-        value = torch.maximum(x, nu + s * x) + small.log1p() - log_a
-        step = value / (kept + s * (1 - kept))
+        value = x - logsigmoid(lead) - log_a
+        step = value / (s + (1 - s) * lead.sigmoid_())
         x = torch.minimum(x - step, upper)
         if not (step.abs() > tolerance * x.abs().clamp(min=1)).any():
             break
