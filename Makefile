@@ -37,9 +37,10 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist demo
+	rm -rf $(VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(INSTALLED): pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "fwnet needs Python 3.11 or newer, found no $(PYTHON); set PYTHON=…"; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "fwnet needs Python 3.11 or newer, got $$($(PYTHON) --version 2>&1); set PYTHON=…"; exit 2; }
 	$(PYTHON) -m venv $(VENV)

@@ -329,6 +329,11 @@ def test_frank_wolfe_step_says_what_it_expected(change, message):
         frank_wolfe_step(**(arguments | change))
 
 
+def test_soft_threshold_refuses_a_negative_threshold():
+    with pytest.raises(ValueError, match=r"threshold must be >= 0, got -1.0"):
+        fwnet.soft_threshold(torch.randn(3), -1.0)
+
+
 def test_dual_exponent():
     assert fwnet.dual_exponent(1) == math.inf
     assert fwnet.dual_exponent(math.inf) == 1

@@ -103,7 +103,7 @@ def show_oracle() -> Section:
         axis.plot(*s.numpy(), "o", color=color, markersize=8)
     x, y = (-0.5 * u).tolist()
     axis.annotate("", xy=(x, y), xytext=(0, 0), arrowprops={"arrowstyle": "->", "color": "0.3"})
-    axis.text(0.9 * x, 1.5 * y, "−u", ha="center", va="center")
+    axis.text(0.5 * x, 0.9 * y, "−u", ha="center", va="center")
     axis.set_aspect("equal")
     axis.set(xticks=[-1, 0, 1], yticks=[-1, 0, 1])
     axis.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
@@ -180,7 +180,7 @@ def _png(figure: Figure) -> bytes:
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
        color: #222; background: #fff }
-h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem } img { max-width: 100% } .lead { color: #555 }
+h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem } img { max-width: 100%; max-height: 28rem } .lead { color: #555 }
 """
 
 

@@ -146,7 +146,12 @@ def lp_norm(z: Tensor, p: float | Tensor, unit: float | Tensor = 1.0) -> Tensor:
 
 
 def soft_threshold(u: Tensor, threshold: float | Tensor) -> Tensor:
-    """sign(u) · max(|u| − threshold, 0), the proximal operator of threshold·‖·‖₁."""
+    """sign(u) · max(|u| − threshold, 0), the proximal operator of threshold·‖·‖₁.
+
+    The threshold is a number ≥ 0 or a tensor of such that broadcasts with u.
+    """
+    if not isinstance(threshold, Tensor) and not threshold >= 0:
+        raise ValueError(f"threshold must be >= 0, got {threshold!r}")
     return u.sign() * (u.abs() - threshold).clamp(min=0)
 
 
