@@ -180,7 +180,8 @@ def _png(figure: Figure) -> bytes:
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
        color: #222; background: #fff }
-h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem } img { max-width: 100%; max-height: 28rem } .lead { color: #555 }
+h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem } img { max-width: 100%; max-height: 28rem }
+.lead { color: #555 }
 """
 
 
