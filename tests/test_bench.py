@@ -5,6 +5,7 @@ import torch
 
 from fwnet.bench import BENCHMARKS, Options, Report, Row, run_benchmark
 from fwnet.bench.harness import compare
+from fwnet.bench.network import speedups
 from tests.test_cli import run
 
 
@@ -47,6 +48,26 @@ def test_projection_benchmark_certifies_what_it_times():
     report = run_benchmark("projection", Options(torch.device("cpu"), quick=True))
     assert report.notes["largest optimality residual"] < 1e-10
     assert len(report.rows) == 2
+
+
+def test_speedups_compare_like_with_like():
+    times = {
+        "plain operators": 100.0,
+        "plain operators, torch.compile": 30.0,
+        "fused step": 20.0,
+        "fused step, channels last": 18.0,
+        "fused step, torch.compile": 15.0,
+        "fused step, torch.compile, CUDA graph, bf16": 5.0,
+        "fused step without optimizer": 16.0,
+        "convolutions alone": 10.0,
+    }
+    notes = speedups(times)
+    assert notes["eager: times as fast as plain operators"] == 5
+    assert notes["compiled: times as fast as plain operators"] == 2
+    assert notes["fastest"] == "fused step, torch.compile, CUDA graph, bf16"
+    assert notes["fastest: times as fast as plain operators, torch.compile"] == 6
+    del times["plain operators, torch.compile"]  # it did not compile: no ratio, rather than NaN
+    assert not any("torch.compile" in key for key in speedups(times))
 
 
 def test_command_line_lists_and_refuses():
