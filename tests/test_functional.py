@@ -18,7 +18,8 @@ EXPONENTS = st.one_of(
 ENTRIES = st.one_of(
     st.sampled_from([0.0, 1.0, -1.0]),
     st.tuples(st.sampled_from([-1, 1]), st.floats(-30, 30)).map(lambda t: t[0] * 10.0 ** t[1]),
-    st.floats(-2, 2),
+    # Subnormal numbers have no digits left for the laws below; the kernels' own tests cover them.
+    st.floats(-2, 2).map(lambda v: v if abs(v) > 1e-200 else 0.0),
 )
 VECTORS = st.lists(ENTRIES, min_size=1, max_size=12).map(
     lambda v: torch.tensor(v, dtype=torch.float64)
@@ -106,8 +107,7 @@ def test_eps_makes_the_unit_continuous_at_zero(u, p, eps):
 
 @given(u=NONZERO, p=st.floats(1.05, 50), eps=st.sampled_from([0.0, 0.1]))
 def test_two_step_decomposition_of_the_paper(u, p, eps):
-    # The decomposition itself loses the digits of entries that are subnormal beside the norm.
-    u = torch.where(u.abs() > 1e-250, u.clamp(-1e3, 1e3), 0.0)
+    u = u.clamp(-1e3, 1e3)
     normalized = u / (norm(u, fwnet.dual_exponent(p)) + eps)
     neuron = -normalized.sign() * normalized.abs() ** (1 / (p - 1))
     torch.testing.assert_close(
