@@ -13,10 +13,12 @@ __all__ = ["run"]
 def run(options: Options) -> Report:
     """Time a fresh interpreter for each import; the first of each warms the disk cache."""
     report = options.report("import", baseline="import torch")
-    statements = ("import torch", "import fwnet")
     report.rows = compare(
         "a fresh interpreter",
-        {statement: lambda _, s=statement: _interpreter(s) for statement in statements},  # type: ignore[misc]
+        {
+            "import torch": lambda _: _interpreter("import torch"),
+            "import fwnet": lambda _: _interpreter("import fwnet"),
+        },
         options,
         rounds=3 if options.quick else 15,
         warmup=1,

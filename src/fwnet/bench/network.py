@@ -82,7 +82,10 @@ def run(options: Options) -> Report:
 
 
 def speedups(times: dict[str, float]) -> dict[str, str | float]:
-    """Like against like first (eager, compiled, both in TF32), then the fastest, then the parts."""
+    """The same mode first (eager, compiled, in TF32), then the fastest, then the parts of a step.
+
+    The compiled pair differs in memory format: the fused one has its channels last.
+    """
     whole, convolutions = times["fused step, channels last"], times["convolutions alone"]
     optimizer = whole - times["fused step without optimizer"]
     fastest = min((name for name in times if name.startswith("fused step,")), key=times.__getitem__)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ def forward(
     ratio = weight = a.new_empty(0)
     axis = 1  # of a block
     for out_block, a_block, b_block, z_block in _blocks(layout, out, a, b, z):
-        u = _sum(a_block, b_block, compute)
+        u = reference.widened_sum(a_block, b_block)
         if ratio.shape != u.shape:
             ratio, weight = u.new_empty(u.shape), u.new_empty(u.shape)
         # The plain unit in the compute dtype goes straight to its place.
@@ -88,9 +89,9 @@ def backward(
         torch.zeros_like(t) for t in (excess, radius, excess if step_size is None else step_size)
     ]
     z_result = None if z is None else grad_z
-    for block in _blocks(layout, grad_u, z_result, grad, a, b, z):
-        u_out, z_out, *inputs = block
-        g, a_block, b_block, z_block = inputs
+    for u_out, z_out, g, a_block, b_block, z_block in _blocks(
+        layout, grad_u, z_result, grad, a, b, z
+    ):
         gradients = None
         if ordinary:
             gradients = _backward_ordinary(g, a_block, b_block, z_block, step_size, values, eps)
@@ -106,7 +107,7 @@ def backward(
     return grad_u, grad_z, sums[0], sums[1], sums[2]
 
 
-def _blocks(layout: Layout, *tensors: Tensor | None) -> Iterator[list[Tensor]]:
+def _blocks(layout: Layout, *tensors: Tensor | None) -> Iterator[list[Any]]:
     """Yield the same block of every tensor, with the rows along axis 1.
 
     (rows, length) where rows lie along the last axis, else (images, length, places). Views where
@@ -117,7 +118,7 @@ def _blocks(layout: Layout, *tensors: Tensor | None) -> Iterator[list[Tensor]]:
     if layout.along_last:
         flat = [t if t is None else t.view(-1, layout.length) for t in dense]
         for start in range(0, layout.num_rows, rows):
-            yield [t if t is None else t[start : start + rows] for t in flat]  # type: ignore[misc]
+            yield [t if t is None else t[start : start + rows] for t in flat]
         return
     shape = (-1, layout.length, layout.inner)
     stacks = [t if t is None else t.view(shape) for t in dense]
@@ -125,11 +126,7 @@ def _blocks(layout: Layout, *tensors: Tensor | None) -> Iterator[list[Tensor]]:
     for first in range(0, layout.num_rows // layout.inner, images):
         for start in range(0, layout.inner, rows):
             where = (slice(first, first + images), slice(None), slice(start, start + rows))
-            yield [t if t is None else t[where] for t in stacks]  # type: ignore[misc]
-
-
-def _sum(a: Tensor, b: Tensor | None, dtype: torch.dtype) -> Tensor:
-    return a.to(dtype) if b is None else a.to(dtype) + b
+            yield [t if t is None else t[where] for t in stacks]
 
 
 def _pool_ordinary(
@@ -184,7 +181,7 @@ def _backward_ordinary(
     `toward` is −s without the factor `size`, and `terms` what is made of it.
     """
     compute, k = values.k.dtype, values.k
-    u, grad = _sum(a, b, compute), grad.to(compute)
+    u, grad = reference.widened_sum(a, b), grad.to(compute)
     ratio = u.abs()
     peak = ratio.amax(1, keepdim=True)
     peak.masked_fill_(peak == 0, 1)

@@ -116,7 +116,7 @@ def forward(
     dim: int,
 ) -> Tensor:
     """The kernel contract's forward: s = pool_p(a + b), then s, γ·s or z + γ·(s − z)."""
-    u = _sum(a, b)
+    u = widened_sum(a, b)
     s = pool(u, scalars(excess, radius, u.dtype), eps, dim)
     if step_size is not None:
         step = step_size.to(s.dtype)
@@ -136,7 +136,7 @@ def backward(
     dim: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The kernel contract's backward: gradients for a + b, z, p, radius and the step size."""
-    u = _sum(a, b)
+    u = widened_sum(a, b)
     grad = grad.to(u.dtype)
     grad_z, by_step = a.new_empty(0), torch.zeros_like(excess)
     upstream = grad
@@ -150,7 +150,7 @@ def backward(
     return grad_u.to(a.dtype), grad_z, by_p.to(excess.dtype), by_radius.to(radius.dtype), by_step
 
 
-def _sum(a: Tensor, b: Tensor | None) -> Tensor:
+def widened_sum(a: Tensor, b: Tensor | None) -> Tensor:
     """Return a + b in the dtype to compute in: float32, or float64 where a has it."""
     wide = a.to(torch.promote_types(a.dtype, torch.float32))
     return wide if b is None else wide + b
