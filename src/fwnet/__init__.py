@@ -14,29 +14,35 @@ import torch as torch  # the one import that everything needs
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from fwnet import functional, nn, sets
+    from fwnet import functional, nn, sets, solvers
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
     from fwnet.sets import ConvexSet, LpBall
+    from fwnet.solvers import Solution, solve
 
 __all__ = [
     "ConvexSet",
     "LpBall",
+    "Solution",
     "dual_exponent",
     "functional",
     "nn",
     "pool_p",
     "sets",
     "soft_threshold",
+    "solve",
+    "solvers",
 ]
 
 _HOMES = {
     "ConvexSet": "fwnet.sets",
     "LpBall": "fwnet.sets",
+    "Solution": "fwnet.solvers",
     "dual_exponent": "fwnet.functional",
     "pool_p": "fwnet.functional",
     "soft_threshold": "fwnet.functional",
+    "solve": "fwnet.solvers",
 }
-_ROOMS = {"functional", "nn", "sets"}
+_ROOMS = {"functional", "nn", "sets", "solvers"}
 
 
 def __getattr__(name: str) -> Any:

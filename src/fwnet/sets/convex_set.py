@@ -14,7 +14,7 @@ __all__ = ["ConvexSet"]
 class ConvexSet(Protocol):
     """A compact convex set C ⊂ ℝᵐ with 0 inside; every method works on the rows of (…, m).
 
-    A set supplies `lmo`, `project` and `gauge`; membership follows from the gauge.
+    A set supplies `lmo`, `project` and `gauge`; support and membership follow from them.
     """
 
     def lmo(self, u: Tensor) -> Tensor:
@@ -31,6 +31,12 @@ class ConvexSet(Protocol):
         Computed, and returned, in float32 or better.
         """
         ...
+
+    def support(self, y: Tensor) -> Tensor:
+        """max_{s ∈ C} ⟨s, y⟩, the support function; at least in float32."""
+        wide = y.to(torch.promote_types(y.dtype, torch.float32))
+        support: Tensor = torch.linalg.vecdot(self.lmo(-wide), wide)
+        return support
 
     def contains(self, z: Tensor, tol: float | None = None) -> Tensor:
         """Tell for each row whether gauge(z) ≤ 1 + tol.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fwnet.functional import check_exponent, check_radius, lp_norm, pool_p
+from fwnet.functional import check_exponent, check_radius, dual_exponent, lp_norm, pool_p
 from fwnet.sets.convex_set import ConvexSet
 from fwnet.sets.projection import project_lp
 
@@ -44,3 +44,7 @@ class LpBall(ConvexSet):
         if isinstance(radius, Tensor):
             radius = torch.where(radius > 0, radius, torch.nan).to(z.device)
         return lp_norm(z, self.p, radius)
+
+    def support(self, y: Tensor) -> Tensor:
+        """radius·‖y‖_q, the dual norm scaled; at least in float32."""
+        return self.radius * lp_norm(y, dual_exponent(self.p))

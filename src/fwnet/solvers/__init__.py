@@ -1,0 +1,27 @@
+"""Who looks for the best feasible point: certified solvers, and the classical ones beside them."""
+
+from fwnet.solvers.certified import METHODS, Auto, solve
+from fwnet.solvers.coordinate_descent import CoordinateDescent
+from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe
+from fwnet.solvers.loop import Progress
+from fwnet.solvers.proximal import FISTA, ISTA
+from fwnet.solvers.solution import Solution, Status
+from fwnet.solvers.step_rules import Backtracking, FixedStep, Harmonic, ShortStep
+
+__all__ = [
+    "FISTA",
+    "ISTA",
+    "METHODS",
+    "Auto",
+    "Backtracking",
+    "CoordinateDescent",
+    "FixedStep",
+    "FrankWolfe",
+    "Harmonic",
+    "PairwiseFrankWolfe",
+    "Progress",
+    "ShortStep",
+    "Solution",
+    "Status",
+    "solve",
+]

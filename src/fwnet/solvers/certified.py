@@ -1,0 +1,332 @@
+"""`solve`: certified codes for batches of any size."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from fwnet.functional import value_of
+from fwnet.sets import ConvexSet, LpBall
+from fwnet.solvers.coordinate_descent import CoordinateDescent
+from fwnet.solvers.dual_newton import DualNewton
+from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe
+from fwnet.solvers.interior_point import InteriorPoint
+from fwnet.solvers.loop import BindableMethod, Limits, Method, Progress, iterate
+from fwnet.solvers.primal_newton import PrimalNewton
+from fwnet.solvers.problem import Constrained, Problem
+from fwnet.solvers.proximal import FISTA, ISTA
+from fwnet.solvers.secular import Secular
+from fwnet.solvers.solution import Solution, Status
+
+__all__ = ["METHODS", "Auto", "solve"]
+
+TOL = {torch.float64: 1e-10, torch.float32: 1e-6}
+NORM_TOL = 10  # norm_gap may be so many times tol, relative to the norm
+CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 23
+GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
+
+
+class Auto(BindableMethod):
+    """The fast method for the p of an Lp ball: Newton's, interior-point, or a closed form."""
+
+    max_steps = 300
+
+    def bind(self, problem: Problem, tol: float, norm_tol: float) -> Method:
+        """Choose by p."""
+        assert isinstance(problem, Constrained)
+        ball = problem.convex_set
+        if not isinstance(ball, LpBall):
+            return FrankWolfe().bind(problem, tol, norm_tol)
+        p, radius = value_of(ball.p), value_of(ball.radius)
+        # Beyond these p the ball cannot be told from its limit in double precision.
+        if p - 1 < 1e-15 or p > 1e15:
+            limit = 1.0 if p < 2 else math.inf
+            return InteriorPoint(problem.white, limit, radius, tol, norm_tol)
+        if p == 2:
+            return Secular(problem.white, radius)
+        method = DualNewton if p < 2 else PrimalNewton
+        return method(problem.white, p, radius, tol, norm_tol)
+
+    def wants_float64(self, problem: Problem) -> bool:
+        """Newton's method for p < 2 does well in float32; the others divide by what vanishes."""
+        assert isinstance(problem, Constrained)
+        ball = problem.convex_set
+        return isinstance(ball, LpBall) and not 1 < value_of(ball.p) <= 2
+
+
+METHODS: dict[str, Callable[[], BindableMethod]] = {
+    "auto": Auto,
+    "frank-wolfe": FrankWolfe,
+    "pairwise-frank-wolfe": PairwiseFrankWolfe,
+    "ista": ISTA,
+    "fista": FISTA,
+    "coordinate-descent": CoordinateDescent,
+}
+
+
+def solve(
+    x: Tensor,
+    dictionary: Tensor | None,
+    convex_set: ConvexSet,
+    *,
+    tol: float | None = None,
+    method: str | BindableMethod = "auto",
+    weights: Tensor | None = None,
+    max_steps: int | None = None,
+    time_limit: float | None = None,
+    callback: Callable[[Progress], bool | None] | None = None,
+) -> Solution:
+    """min_z ½‖x − Dz‖²  s.t.  z ∈ C, for every row of x, each answer with its certificate.
+
+    Among several optimal codes the one of least norm is returned (by method "auto").
+
+    Args:
+        x: Signals, (…, n), float32 or float64; the code has its dtype and device. A row that is not
+            finite gets a code of NaN and a status that says so.
+        dictionary: D of shape (n, m), one atom a column: the paper's convention, the transpose of
+            scikit-learn's `components_`. None stands for the identity.
+        convex_set: C, usually `LpBall(p, radius)`. Sets other than Lp balls are solved by
+            Frank-Wolfe.
+        tol: A code is certified if its gap is at most tol·½‖x‖² and its norm_gap at most 10·tol of
+            its norm. Default 1e-10 in float64, 1e-6 in float32.
+        method: "auto", or one of METHODS, or an object such as `FrankWolfe(step_rule=ShortStep())`.
+        weights: Weights ≥ 0 on the entries of x, (n,) or one for every entry, (…, n): the objective
+            is then ½ Σ weight_i·(x_i − (Dz)_i)². Booleans are a mask, False for a missing value;
+            what x holds there is not looked at.
+        max_steps: Give up on a row after so many steps of the method (default: the method's).
+        time_limit: Give up after so many seconds. Rows that are not done say so in their status.
+        callback: Called with a `Progress` after every step; returning True stops the search.
+
+    With gradients asked of x, dictionary, radius or p, the code is differentiable in them, through
+    the optimality conditions; the certificate is not.
+    """
+    x, dictionary, weights = _checked(x, dictionary, weights, convex_set)
+    chosen = _method(method)
+    if tol is None:
+        tol = TOL[x.dtype]
+    elif not 0 < tol < 1:
+        raise ValueError(f"tol must be in (0, 1), got {tol!r}")
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be > 0 seconds, got {time_limit!r}")
+    if max_steps is not None and not max_steps >= 0:
+        raise ValueError(f"max_steps must be >= 0, got {max_steps!r}")
+    limits = Limits(
+        chosen.max_steps if max_steps is None else max_steps,
+        math.inf if time_limit is None else time.monotonic() + time_limit,
+        callback,
+    )
+    n, m = dictionary.shape
+    rows = x.detach().reshape(-1, n)
+    problem, rows = _weighted(rows, dictionary.detach(), convex_set, weights)
+    if rows.dtype == torch.float32 and chosen.wants_float64(problem):
+        solution = _solve_wide(problem, rows, chosen, tol, limits)
+    else:
+        solution = _solve_rows(problem, rows, chosen, tol, limits)
+        if rows.dtype == torch.float32 and isinstance(chosen, Auto):
+            solution = _refined(problem, rows, chosen, tol, limits, solution)
+    shape = x.shape[:-1]
+    return Solution(
+        code=solution.code.reshape(*shape, m),
+        gap=solution.gap.reshape(shape),
+        norm_gap=solution.norm_gap.reshape(shape),
+        status_code=solution.status_code.reshape(shape),
+        num_steps=solution.num_steps.reshape(shape),
+    )
+
+
+def _solve_rows(
+    problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
+) -> Solution:
+    """Solve block by block, in blocks that suit the machine, and certify."""
+    count, m = len(x), problem.dictionary.shape[1]
+    code = x.new_empty(count, m)
+    gap, norm_gap = (x.new_empty(count, dtype=torch.float64) for _ in range(2))
+    status = torch.empty(count, dtype=torch.int8, device=x.device)
+    num_steps = torch.empty(count, dtype=torch.int32, device=x.device)
+    bound = method.bind(problem, tol, NORM_TOL * tol) if problem.factors is None else None
+    start = time.monotonic()
+    size = _block_rows(problem, x.device.type)
+    for first in range(0, count, size):
+        rows = slice(first, first + size)
+        part = problem.select(rows)
+        ready = bound or method.bind(part, tol, NORM_TOL * tol)
+        told = _shifted(limits, first, count, start)
+        block = _solve_block(part, x[rows], ready, tol, told)
+        code[rows], gap[rows], norm_gap[rows] = block.code, block.gap, block.norm_gap
+        status[rows], num_steps[rows] = block.status_code, block.num_steps
+    return Solution(code, gap, norm_gap, status, num_steps)
+
+
+def _solve_block(
+    problem: Problem, x: Tensor, method: Method, tol: float, limits: Limits
+) -> Solution:
+    """Set apart the rows that need no search, run the loop on the others, check its answers."""
+    finite = x.isfinite().all(-1)
+    reachable = problem.correlate(torch.where(finite.unsqueeze(-1), x, 0.0)).abs().amax(-1)
+    size = x.abs().amax(-1) * problem.dictionary.abs().amax()
+    searched = finite & (reachable > 4 * torch.finfo(x.dtype).eps * size)
+    everything = bool(searched.all())
+    index = slice(None) if everything else searched.nonzero().squeeze(-1)
+    code = x.new_zeros(len(x), problem.dictionary.shape[1])
+    dual = torch.zeros_like(x)
+    status = torch.full((len(x),), Status.CERTIFIED, dtype=torch.int8, device=x.device)
+    num_steps = torch.zeros(len(x), dtype=torch.int32, device=x.device)
+    if len(status[index]):
+        outcome = iterate(method, x[index], limits)
+        code[index], dual[index] = outcome.code, outcome.dual
+        status[index], num_steps[index] = outcome.status, outcome.num_steps
+    certificate = problem.certify(x, code, dual)
+    gap, norm_gap, norm = certificate.relative_gap, certificate.norm_gap, certificate.norm
+    # A row that no code reaches has the code 0, by definition the best and the shortest.
+    gap, norm_gap = (torch.where(searched, t, 0.0) for t in (gap, norm_gap))
+    optimal = gap <= tol
+    shortest = norm_gap <= NORM_TOL * tol * norm
+    gave_up = status != Status.CERTIFIED
+    status = torch.where(gave_up, status, int(Status.STALLED))
+    status = torch.where(optimal, int(Status.OPTIMAL), status)
+    status = torch.where(optimal & shortest, int(Status.CERTIFIED), status)
+    status = torch.where(finite, status, int(Status.NOT_FINITE)).to(torch.int8)
+    energy = 0.5 * x.double().square().sum(-1)
+    return Solution(
+        torch.where(finite.unsqueeze(-1), certificate.code, torch.nan),
+        torch.where(finite, gap * energy, torch.nan),
+        torch.where(finite, norm_gap, torch.nan),
+        status,
+        num_steps,
+    )
+
+
+def _solve_wide(
+    problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
+) -> Solution:
+    """Solve float32 rows in float64."""
+    wide = _solve_rows(problem.to(torch.float64), x.double(), method, tol, limits)
+    return dataclasses.replace(wide, code=wide.code.to(x.dtype))
+
+
+def _refined(
+    problem: Problem,
+    x: Tensor,
+    method: BindableMethod,
+    tol: float,
+    limits: Limits,
+    solution: Solution,
+) -> Solution:
+    """Solve again in float64 the rows for which float32 had not enough digits."""
+    done = torch.tensor(
+        [Status.CERTIFIED, Status.NOT_FINITE, Status.TIME_LIMIT], device=x.device, dtype=torch.int8
+    )
+    index = (~torch.isin(solution.status_code, done)).nonzero().squeeze(-1)
+    if len(index):
+        again = _solve_wide(problem.select(index), x[index], method, tol, limits)
+        for field in dataclasses.fields(solution):
+            getattr(solution, field.name)[index] = getattr(again, field.name)
+    return solution
+
+
+def _block_rows(problem: Problem, device: str) -> int:
+    """How many rows to take at a time: what fits the cache of a CPU, or the memory of a GPU."""
+    n, m = problem.dictionary.shape
+    entries, matrix_entries = (
+        (CPU_ENTRIES, CPU_MATRIX_ENTRIES) if device == "cpu" else (GPU_ENTRIES, GPU_MATRIX_ENTRIES)
+    )
+    per_matrix = n * m if problem.factors is not None else min(n, m) ** 2
+    return max(1, min(entries // max(1, m, n), matrix_entries // max(1, per_matrix)))
+
+
+def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:
+    """Tell the callback of all rows, not of the block's."""
+    callback = limits.callback
+    if callback is None:
+        return limits
+
+    def tell(progress: Progress) -> bool | None:
+        seconds = time.monotonic() - start
+        return callback(Progress(progress.step, before + progress.rows_done, rows, seconds))
+
+    return Limits(limits.max_steps, limits.deadline, tell)
+
+
+def _weighted(
+    x: Tensor, dictionary: Tensor, convex_set: ConvexSet, weights: Tensor | None
+) -> tuple[Problem, Tensor]:
+    """Make weights part of x and D: ½Σ w_i(x_i − (Dz)_i)² = ½‖√w∘(x − Dz)‖²."""
+    if weights is None:
+        return Constrained(dictionary, convex_set), x
+    factors = weights.to(x.dtype).sqrt()
+    present = torch.where(factors > 0, x, 0.0)  # what stands at weight 0 is not looked at
+    if weights.ndim == 1:
+        return Constrained(factors.unsqueeze(-1) * dictionary, convex_set), factors * present
+    return Constrained(dictionary, convex_set, factors=factors), factors * present
+
+
+def _method(method: str | BindableMethod) -> BindableMethod:
+    if isinstance(method, str):
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+        return METHODS[method]()
+    if not hasattr(method, "bind"):
+        raise TypeError(f"method must be a name or a solver object, got {type(method).__name__}")
+    return method
+
+
+def _checked(
+    x: Tensor, dictionary: Tensor | None, weights: Tensor | None, convex_set: ConvexSet
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Raise for what does not fit together."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x must be a tensor, got {type(x).__name__}")
+    if x.dtype not in TOL:
+        raise TypeError(f"x must be float32 or float64, got {x.dtype}")
+    if x.ndim == 0:
+        raise ValueError("x must have shape (..., n), got a scalar")
+    if not isinstance(convex_set, ConvexSet):
+        raise TypeError(f"expected a ConvexSet such as LpBall, got {type(convex_set).__name__}")
+    if isinstance(convex_set, LpBall):
+        LpBall(value_of(convex_set.p), value_of(convex_set.radius))  # tensors, looked at
+    if dictionary is None:
+        dictionary = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+    if not isinstance(dictionary, Tensor):
+        raise TypeError(f"dictionary must be a tensor, got {type(dictionary).__name__}")
+    if dictionary.ndim != 2:
+        raise ValueError(f"dictionary must have shape (n, m), got {tuple(dictionary.shape)}")
+    n = x.shape[-1]
+    if dictionary.shape[0] != n:
+        hint = ""
+        if dictionary.shape[1] == n:
+            hint = "; this is scikit-learn's (n_components, n_features): pass its transpose"
+        raise ValueError(
+            f"dictionary must have shape (n, m) with n = {n}, the length of x, "
+            f"got {tuple(dictionary.shape)}{hint}"
+        )
+    if 0 in dictionary.shape:
+        raise ValueError(f"dictionary must not be empty, got shape {tuple(dictionary.shape)}")
+    if dictionary.dtype != x.dtype or dictionary.device != x.device:
+        raise ValueError(
+            f"dictionary must have the dtype and device of x, {x.dtype} on {x.device}, "
+            f"got {dictionary.dtype} on {dictionary.device}"
+        )
+    if not dictionary.isfinite().all():
+        raise ValueError("dictionary must be finite, got NaN or infinite entries")
+    return x, dictionary, _checked_weights(weights, x)
+
+
+def _checked_weights(weights: Tensor | None, x: Tensor) -> Tensor | None:
+    if weights is None:
+        return None
+    if not isinstance(weights, Tensor):
+        raise TypeError(f"weights must be a tensor, got {type(weights).__name__}")
+    if weights.shape not in (x.shape[-1:], x.shape):
+        raise ValueError(
+            f"weights must have shape {tuple(x.shape[-1:])} or {tuple(x.shape)}, "
+            f"got {tuple(weights.shape)}"
+        )
+    weights = weights.to(x.device)
+    if weights.dtype != torch.bool and not ((weights >= 0) & weights.isfinite()).all():
+        raise ValueError("weights must be finite and >= 0")
+    return weights if weights.ndim == 1 else weights.reshape(-1, x.shape[-1])

@@ -1,0 +1,247 @@
+"""Newton's method on the dual problem, for 1 < p ≤ 2, where the dual is smooth.
+
+In whitened coordinates (`whitened.py`), with y = Vᵀv, N = ‖y‖_q, and s the unit vector of the
+p-norm with ⟨s, y⟩ = N, two problems have to be solved, and which one is not known in advance:
+
+    the constraint binds:     min ½vᵀΛv − xᵀv + c·N,      code c·s,  gap = ½‖∇‖² in the metric Λ⁻¹
+    an exact code exists:     min ½N² − xᵀv,              code N·s of least norm, with Vz = x
+
+xᵀv/N is a lower bound on the norm of every exact code, and the second problem raises it. So every
+row starts there, and moves to the first problem, for good, once the bound exceeds c. The Hessians
+
+    Λ + c(q−1)/N·(V diag(w) Vᵀ − V s sᵀ Vᵀ),     (q−1)·V diag(w) Vᵀ + (2−q)·V s sᵀ Vᵀ
+
+with w = (|y|/N)^(q−2) are well conditioned in these coordinates for p that is not near 1: a few
+conjugate-gradient steps in float32 give the direction, whatever the precision of the rest. Nearer 1
+the systems are solved directly, on a path of exponents that comes down to p.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fwnet.functional import dual_exponent, lp_norm
+from fwnet.solvers.rows import RowState
+from fwnet.solvers.whitened import (
+    Target,
+    Whitened,
+    cholesky_factor,
+    cholesky_solve,
+    dot,
+    weighted_gram,
+)
+
+__all__ = ["DualNewton"]
+
+DIRECT_BELOW = 0.12  # p − 1 below which conjugate gradients would need too many steps
+PATH_START, PATH_RATIO = 0.2, 2.5
+PATH_TOL = 1e-2  # how well a row has to be solved before the path goes on
+MAX_HALVINGS = 30
+
+
+@dataclass(frozen=True)
+class DualState(RowState):
+    """The dual iterate and all that is computed from it."""
+
+    target: Target
+    v: Tensor  # (rows, k), at its best length
+    y: Tensor  # Vᵀv, (rows, m)
+    norm: Tensor  # N, (rows, 1)
+    s: Tensor  # (rows, m)
+    w: Tensor  # (rows, m)
+    vs: Tensor  # V s, (rows, k)
+    gradient: Tensor  # (rows, k)
+    bound: Tensor  # xᵀv/N, (rows, 1)
+    binds: Tensor  # whether c is below the bound, (rows, 1)
+    rung: int  # where on the path of exponents; shared
+
+
+class DualNewton:
+    """Codes for 1 < p ≤ 2 with gap ≤ tol·½‖x‖² and norm_gap ≤ norm_tol·‖z‖_p."""
+
+    def __init__(self, white: Whitened, p: float, radius: float, tol: float, norm_tol: float):
+        self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
+        self.direct = p - 1 < DIRECT_BELOW
+        self.path = [p]
+        excess = p - 1
+        while excess * PATH_RATIO < PATH_START:
+            excess *= PATH_RATIO
+            self.path.insert(0, 1 + excess)
+        self._low = white.to(torch.float32)
+
+    def init(self, x: Tensor) -> DualState:
+        """Start from the code of least L2 norm: its y would be sign(z)|z|^(p−1), brought to V."""
+        target = Target.of(x, self.radius, self.white.to(x.dtype))
+        z = target.white.analyze(target.x)
+        v = target.white.synthesize(z.sign() * z.abs().pow(self.path[0] - 1))
+        return self._evaluate(target, v, target.white.analyze(v), rung=0)
+
+    def step(self, state: DualState, index: int) -> DualState:
+        """One Newton step with a line search; or the next exponent, where this one is done."""
+        if state.rung < len(self.path) - 1 and self._solved(state, PATH_TOL, PATH_TOL).all():
+            return self._evaluate(state.target, state.v, state.y, state.rung + 1)
+        if self.direct:
+            direction = self._direct_direction(state)
+        else:
+            direction = self._iterative_direction(state, index)
+        return self._search(state, direction, state.target.white.analyze(direction))
+
+    def finished(self, state: DualState) -> Tensor:
+        """Compare gap or norm_gap with the tolerance."""
+        if state.rung < len(self.path) - 1:
+            return torch.zeros_like(state.binds.squeeze(-1))
+        return self._solved(state, self.tol, self.norm_tol)
+
+    def answer(self, state: DualState) -> tuple[Tensor, Tensor]:
+        """c·s where the constraint binds, else the exact code."""
+        code = torch.where(state.binds, state.target.radius * state.s, self._exact_code(state))
+        return state.target.answer(code, state.v)
+
+    def _evaluate(self, target: Target, v: Tensor, y: Tensor, rung: int) -> DualState:
+        """Compute everything at v, first bringing v to the length that is best for its problem."""
+        q = dual_exponent(self.path[rung])
+        a = y.abs()
+        peak = a.amax(-1, keepdim=True)
+        a /= peak
+        w = a.pow(q - 2)
+        s = w * a
+        relative = dot(s, a).pow(1 / q)  # N over the peak
+        s = torch.copysign(s, y).mul_(relative.pow(1 - q))
+        w *= relative.pow(2 - q)
+        norm = peak * relative
+        xv = dot(target.x, v)
+        bound = xv / norm
+        binds = bound > target.radius
+        metric_v = target.white.metric * v
+        length = torch.where(binds, (xv - target.radius * norm) / dot(v, metric_v), bound / norm)
+        vs = target.white.synthesize(s)
+        pull = torch.where(binds, target.radius, length * norm)
+        gradient = torch.addcmul(-target.x, vs, pull).addcmul_(metric_v, length * binds)
+        return DualState(
+            target, v * length, y * length, norm * length, s, w, vs, gradient, bound, binds, rung
+        )
+
+    def _solved(self, state: DualState, tol: float, norm_tol: float) -> Tensor:
+        squared = state.gradient.square()
+        gap = (squared / state.target.white.metric).sum(-1)
+        binds = state.binds.squeeze(-1)
+        solved = binds & (gap <= tol)
+        # An error e of the code costs at least about e² of the norm: most rows need no closer look.
+        length = dot(state.target.x, state.target.x).squeeze(-1)
+        near = (~binds & (squared.sum(-1) <= 1e4 * norm_tol * length)).nonzero().squeeze(-1)
+        if len(near):
+            part = state.select(near) if len(near) < len(binds) else state
+            norm = lp_norm(self._exact_code(part), self.path[state.rung])
+            solved[near] = norm - part.bound.squeeze(-1) <= norm_tol * norm
+        return solved
+
+    @staticmethod
+    def _exact_code(state: DualState) -> Tensor:
+        """N·s, moved by the shortest way to where Vz = x holds exactly."""
+        missing = state.target.white.analyze(
+            torch.where(state.binds, 0.0, state.norm) * state.vs - state.target.x
+        )
+        return torch.addcmul(-missing, state.s, state.norm)
+
+    def _hessian(self, state: DualState) -> tuple[Tensor, Tensor]:
+        """The Hessian is, up to a factor, diag(d) + V diag(w) Vᵀ + e·(Vs)(Vs)ᵀ: return d and e."""
+        q = dual_exponent(self.path[state.rung])
+        share = state.norm / (state.target.radius * (q - 1))
+        diagonal = torch.where(state.binds, share * state.target.white.metric, 0.0)
+        return diagonal, torch.where(state.binds, -1.0, (2 - q) / (q - 1))
+
+    def _factor(self, state: DualState) -> Tensor:
+        q = dual_exponent(self.path[state.rung])
+        return torch.where(state.binds, state.norm / state.target.radius, 1.0) / (q - 1)
+
+    def _direct_direction(self, state: DualState) -> Tensor:
+        diagonal, rank_one = self._hessian(state)
+        matrix = weighted_gram(state.target.white, state.w)
+        matrix.baddbmm_((rank_one * state.vs).unsqueeze(-1), state.vs.unsqueeze(-2))
+        matrix.diagonal(dim1=-2, dim2=-1).add_(diagonal)
+        return cholesky_solve(cholesky_factor(matrix), -self._factor(state) * state.gradient)
+
+    def _iterative_direction(self, state: DualState, index: int) -> Tensor:
+        """Preconditioned conjugate gradients in float32, to a residual that shrinks with index."""
+        low = torch.float32
+        white = self._low if self.white.shared else state.target.white.to(low)
+        size = state.gradient.abs().amax(-1, keepdim=True)
+        diagonal, rank_one = (t.to(low) for t in self._hessian(state))
+        w, vs = state.w.to(low), state.vs.to(low)
+        inverse = (diagonal + w.mean(-1, keepdim=True)).reciprocal_()
+        tiny = torch.finfo(low).tiny
+        residual = (-state.gradient / size.clamp(min=torch.finfo(size.dtype).tiny)).to(low)
+        step = torch.zeros_like(residual)
+        search = inverse * residual
+        progress = dot(residual, search)
+        goal = progress * max(0.03, 0.35 * 0.5**index) ** 2
+        for _ in range(2 * white.basis.shape[-2] + 10):
+            image = white.synthesize(white.analyze(search).mul_(w))
+            image.addcmul_(diagonal, search).addcmul_(vs, rank_one * dot(vs, search))
+            along = progress / dot(search, image).clamp_(min=tiny)
+            step.addcmul_(search, along)
+            residual.addcmul_(image, along, value=-1)
+            scaled = inverse * residual
+            previous, progress = progress, dot(residual, scaled)
+            if (progress > goal).sum() * 8 <= len(progress):
+                break
+            search = torch.addcmul(scaled, search, progress / previous.clamp(min=tiny))
+        return step.to(size.dtype).mul_(size * self._factor(state))
+
+    def _search(self, state: DualState, d: Tensor, dy: Tensor) -> DualState:
+        """Halve the step, row by row, until the objective falls enough."""
+        slope = dot(state.gradient, d)
+        before = self._objective(state)
+        rounding = 8 * torch.finfo(d.dtype).eps * before.abs()
+        ahead = self._evaluate(state.target, state.v + d, state.y + dy, state.rung)
+        # A row that finds its lower bound above c has found its problem: nothing to compare with.
+        fine = self._objective(ahead, state.binds) <= before + 1e-4 * slope + rounding
+        fine |= ahead.binds & ~state.binds
+        if fine.all():
+            return ahead
+        rows = (~fine).squeeze(-1).nonzero().squeeze(-1)
+        size = 1.0
+        merged = ahead
+        for _ in range(MAX_HALVINGS):
+            size /= 2
+            part = state.select(rows)
+            trial = self._evaluate(
+                part.target, part.v + size * d[rows], part.y + size * dy[rows], state.rung
+            )
+            good = self._objective(trial, part.binds) <= (
+                before[rows] + 1e-4 * size * slope[rows] + rounding[rows]
+            )
+            good |= trial.binds & ~part.binds
+            accepted = good.squeeze(-1)
+            merged = _merge(merged, trial, rows, accepted)
+            rows = rows[~accepted]
+            if not len(rows):
+                return merged
+        return _merge(merged, state.select(rows), rows, torch.ones_like(rows, dtype=torch.bool))
+
+    @staticmethod
+    def _objective(state: DualState, binds: Tensor | None = None) -> Tensor:
+        """The minimum of the objective over the length of v.
+
+        −(xᵀv − c·N)²/(2·vᵀΛv) where the constraint binds, else −(xᵀv/N)²/2.
+        """
+        if binds is None:
+            binds = state.binds
+        size = dot(state.v, state.target.white.metric * state.v)
+        return -0.5 * torch.where(binds, torch.where(state.binds, size, 0.0), state.bound.square())
+
+
+def _merge(into: DualState, part: DualState, rows: Tensor, accepted: Tensor) -> DualState:
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(into):
+        value = getattr(into, field.name)
+        if isinstance(value, Tensor):
+            value = value.clone()
+            value[rows[accepted]] = getattr(part, field.name)[accepted]
+            changes[field.name] = value
+    return dataclasses.replace(into, **changes)

@@ -1,0 +1,190 @@
+"""The Frank-Wolfe algorithm, as in the paper and with pairwise steps.
+
+    s = lmo(∇f(z)),     z ← z + γ(s − z),     z⁰ = 0,     f(z) = ½‖x − Dz‖²
+
+The gap ⟨∇f(z), z − s⟩ certifies z. On a polytope whose border holds the solution these steps
+zigzag; moving weight from the worst vertex in use to the best one (pairwise steps) converges
+linearly instead.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fwnet.functional import value_of
+from fwnet.sets import LpBall
+from fwnet.solvers.loop import BindableMethod
+from fwnet.solvers.problem import Constrained, Problem
+from fwnet.solvers.rows import RowState
+from fwnet.solvers.step_rules import Harmonic, Line, ShortStep, StepRule
+from fwnet.solvers.whitened import dot
+
+__all__ = ["FrankWolfe", "PairwiseFrankWolfe"]
+
+
+@dataclass(frozen=True)
+class WolfeState(RowState):
+    """An iterate with its oracle's answer."""
+
+    problem: Constrained
+    x: Tensor
+    z: Tensor
+    image: Tensor  # Dz
+    gradient: Tensor
+    oracle: Tensor  # s
+    gap: Tensor  # (rows, 1)
+    memory: Tensor  # of the step rule
+    shares: Tensor  # of the vertices, for pairwise steps on the L1 ball
+
+
+@dataclass(frozen=True)
+class FrankWolfe(BindableMethod):
+    """Frank-Wolfe steps for any convex set, from z = 0."""
+
+    step_rule: StepRule = dataclasses.field(default_factory=Harmonic)
+    max_steps: int = 10_000
+
+    def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Wolfe:
+        """Make it ready for the rows of a problem; it does not look for the least norm."""
+        assert isinstance(problem, Constrained)
+        return _Wolfe(problem, self.step_rule, tol)
+
+
+@dataclass(frozen=True)
+class PairwiseFrankWolfe(BindableMethod):
+    """Frank-Wolfe with pairwise steps, for the polytopes among the Lp balls: p = 1 and p = ∞."""
+
+    step_rule: StepRule = dataclasses.field(default_factory=ShortStep)
+    max_steps: int = 10_000
+
+    def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Wolfe:
+        """Make it ready for the rows of a problem."""
+        assert isinstance(problem, Constrained)
+        ball = problem.convex_set
+        p = value_of(ball.p) if isinstance(ball, LpBall) else math.nan
+        if p not in (1, math.inf):
+            raise ValueError(f"pairwise steps need LpBall with p = 1 or p = inf, got {ball!r}")
+        pairwise = _PairwiseL1 if p == 1 else _PairwiseBox
+        return pairwise(problem, self.step_rule, tol)
+
+
+class _Wolfe:
+    def __init__(self, problem: Constrained, step_rule: StepRule, tol: float):
+        self.problem, self.step_rule, self.tol = problem, step_rule, tol
+
+    def init(self, x: Tensor) -> WolfeState:
+        z = x.new_zeros(len(x), self.problem.dictionary.shape[1])
+        memory = self.step_rule.init(x[:, :1])
+        return self._looked(self.problem, x, z, torch.zeros_like(x), memory, self._first_shares(z))
+
+    def step(self, state: WolfeState, index: int) -> WolfeState:
+        direction, limit = self._direction(state)
+        image = state.problem.decode(direction)
+        line = Line(
+            index,
+            slope=dot(state.gradient, direction).clamp(max=0),
+            curvature=dot(image, image),
+            squared_length=dot(direction, direction),
+            limit=limit,
+        )
+        step_size, memory = self.step_rule(line, state.memory)
+        return self._looked(
+            state.problem,
+            state.x,
+            self._kept_inside(state.z + step_size * direction),
+            state.image + step_size * image,
+            memory,
+            self._shifted_shares(state, step_size),
+        )
+
+    def finished(self, state: WolfeState) -> Tensor:
+        return (state.gap <= self.tol * 0.5 * dot(state.x, state.x)).squeeze(-1)
+
+    def answer(self, state: WolfeState) -> tuple[Tensor, Tensor]:
+        return state.z, state.x - state.image
+
+    def _looked(
+        self,
+        problem: Constrained,
+        x: Tensor,
+        z: Tensor,
+        image: Tensor,
+        memory: Tensor,
+        shares: Tensor,
+    ) -> WolfeState:
+        gradient = problem.correlate(image - x)
+        oracle = problem.convex_set.lmo(gradient)
+        gap = dot(gradient, z - oracle)
+        return WolfeState(problem, x, z, image, gradient, oracle, gap, memory, shares)
+
+    def _direction(self, state: WolfeState) -> tuple[Tensor, Tensor | float]:
+        """Where to go, and how far the set allows."""
+        return state.oracle - state.z, 1.0
+
+    def _first_shares(self, z: Tensor) -> Tensor:
+        return z[:, :0]
+
+    def _shifted_shares(self, state: WolfeState, step_size: Tensor) -> Tensor:
+        return state.shares
+
+    def _kept_inside(self, z: Tensor) -> Tensor:
+        return z
+
+
+class _PairwiseL1(_Wolfe):
+    """z = c·(shares of +e_i − shares of −e_i); a step moves share from one vertex to another."""
+
+    def _first_shares(self, z: Tensor) -> Tensor:
+        m = z.shape[1]
+        shares = z.new_zeros(len(z), 2 * m)
+        shares[:, 0] = shares[:, m] = 0.5  # the origin, in terms of vertices
+        return shares
+
+    def _pair(self, state: WolfeState) -> tuple[Tensor, Tensor]:
+        """The best vertex, and the worst of those in use."""
+        values = torch.cat([state.gradient, -state.gradient], -1)
+        best = values.argmin(-1, keepdim=True)
+        worst = torch.where(state.shares > 0, values, -torch.inf).argmax(-1, keepdim=True)
+        return best, worst
+
+    def _vertex(self, state: WolfeState, index: Tensor) -> Tensor:
+        m = state.z.shape[1]
+        sign = torch.where(index < m, self.problem.radius, -self.problem.radius).to(state.z)
+        return torch.zeros_like(state.z).scatter(-1, index % m, sign)
+
+    def _direction(self, state: WolfeState) -> tuple[Tensor, Tensor | float]:
+        best, worst = self._pair(state)
+        limit = state.shares.gather(-1, worst)
+        return self._vertex(state, best) - self._vertex(state, worst), limit
+
+    def _shifted_shares(self, state: WolfeState, step_size: Tensor) -> Tensor:
+        best, worst = self._pair(state)
+        used_up = step_size >= state.shares.gather(-1, worst)
+        shares = state.shares.scatter_add(-1, best, step_size)
+        shares = shares.scatter_add(-1, worst, -step_size).clamp(min=0)
+        left = shares.gather(-1, worst)
+        return shares.scatter(-1, worst, torch.where(used_up & (best != worst), 0.0, left))
+
+
+class _PairwiseBox(_Wolfe):
+    """The best vertex of the box against the worst vertex of the face on which z lies."""
+
+    def _direction(self, state: WolfeState) -> tuple[Tensor, Tensor | float]:
+        c, z = self.problem.radius, state.z
+        worst = torch.where(z.abs() >= c, z, c * state.gradient.sign())
+        best = torch.where(state.gradient == 0, worst, state.oracle)
+        direction = best - worst
+        room = torch.where(direction > 0, c - z, c + z) / direction.abs()
+        limit = torch.where(direction == 0, torch.inf, room).amin(-1, keepdim=True)
+        return direction, torch.where(limit.isfinite(), limit, 0.0)
+
+    def _kept_inside(self, z: Tensor) -> Tensor:
+        """An entry within a rounding of its bound is on it: the face has to be seen."""
+        c = self.problem.radius
+        near = z.abs() >= c * (1 - 8 * torch.finfo(z.dtype).eps)
+        return torch.where(near, c * z.sign(), z)

@@ -1,0 +1,124 @@
+"""The one loop of every solver: start, step, look at the certificate, stop.
+
+A method supplies what it is (`Method`); the loop keeps time, counts steps, lets finished rows leave
+the batch and reports. Nothing else in this room loops over steps of a solver.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from fwnet.solvers.problem import Problem
+from fwnet.solvers.solution import Status
+
+__all__ = ["BindableMethod", "Limits", "Method", "Outcome", "Progress", "iterate"]
+
+LEAVING_SHARE = 0.25  # rows are dropped when this part of them is done: dropping copies the others
+
+
+class Method(Protocol):
+    """An iterative method for the rows of x; its state is a `RowState`."""
+
+    def init(self, x: Tensor) -> Any:
+        """Make the state before the first step."""
+        ...
+
+    def step(self, state: Any, index: int) -> Any:
+        """Take one step on every row; index counts from 0."""
+        ...
+
+    def finished(self, state: Any) -> Tensor:
+        """Tell which rows are as good as the tolerance asks."""
+        ...
+
+    def answer(self, state: Any) -> tuple[Tensor, Tensor]:
+        """The code z (rows, m), and a dual vector v (rows, n) to certify it with."""
+        ...
+
+
+class BindableMethod(Protocol):
+    """A method with its settings, before it knows the problem."""
+
+    max_steps: int
+
+    def bind(self, problem: Problem, tol: float, norm_tol: float) -> Method:
+        """Make it ready for the rows of a problem."""
+        ...
+
+    def wants_float64(self, problem: Problem) -> bool:
+        """Whether float32 rows are better solved in float64."""
+        return False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback hears after every step."""
+
+    step: int
+    rows_done: int
+    rows: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop without a certificate. A callback that returns True stops the search, too."""
+
+    max_steps: int
+    deadline: float = float("inf")  # on the clock of time.monotonic
+    callback: Callable[[Progress], bool | None] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Answers row by row; a status of CERTIFIED is the method's word, to be checked by others."""
+
+    code: Tensor
+    dual: Tensor
+    status: Tensor
+    num_steps: Tensor
+
+
+def iterate(method: Method, x: Tensor, limits: Limits) -> Outcome:
+    """Run a method on the rows of x until every row is finished or a limit is reached."""
+    start = time.monotonic()
+    state = method.init(x)
+    z, v = method.answer(state.select(slice(0, 1)))
+    code, dual = (x.new_empty(len(x), t.shape[-1]) for t in (z, v))
+    status = torch.full((len(x),), Status.STEP_LIMIT, dtype=torch.int8, device=x.device)
+    num_steps = torch.zeros(len(x), dtype=torch.int32, device=x.device)
+    rows = torch.arange(len(x), device=x.device)
+    waiting = torch.ones_like(rows, dtype=torch.bool)  # rows of the state that are not written yet
+    step = 0
+    while True:
+        done = method.finished(state) & waiting
+        waiting &= ~done
+        left = int(waiting.sum())
+        seconds = time.monotonic() - start
+        stopped = _hears_stop(limits, Progress(step, len(x) - left, len(x), seconds))
+        last = left == 0 or step >= limits.max_steps or stopped
+        leaving = (done | waiting if last else done).nonzero().squeeze(-1)
+        if len(leaving):
+            out = rows[leaving]
+            code[out], dual[out] = method.answer(state.select(leaving))
+            status[rows[done]], num_steps[out] = int(Status.CERTIFIED), step
+        if last:
+            if stopped:
+                status[rows[waiting]] = int(Status.TIME_LIMIT)
+            return Outcome(code, dual, status, num_steps)
+        if left <= (1 - LEAVING_SHARE) * len(rows):
+            kept = waiting.nonzero().squeeze(-1)
+            state, rows, waiting = state.select(kept), rows[kept], waiting[kept]
+        state = method.step(state, step)
+        step += 1
+
+
+def _hears_stop(limits: Limits, progress: Progress) -> bool:
+    told = limits.callback is not None and bool(limits.callback(progress))
+    return told or time.monotonic() >= limits.deadline

@@ -1,0 +1,176 @@
+"""Newton's method on the code itself, for 2 < p < ∞, where the p-norm is smooth.
+
+In whitened coordinates, with N = ‖z‖_p, s = sign(z)(|z|/N)^(p−1) and y = Vᵀv, the two problems of
+`dual_newton.py` ask for
+
+    the constraint binds:     λ·N·s = y  with  Λv = x − Vz,  N = c
+    an exact code exists:     N·s = y    with  Vz = x
+
+The Hessian of ½N² is H = (p−1)·diag((|z|/N)^(p−2)) + (2−p)·s sᵀ, whose inverse is known, so either
+Newton system shrinks to one with the matrix V H⁻¹ Vᵀ (+ λΛ). Where a z_i nears 0 its curvature
+vanishes, and the inverse is held below a bound. The second problem moves along Vz = x and lowers N;
+the first moves along the sphere N = c and lowers the residual. Large p are reached on a path of
+exponents.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fwnet.functional import dual_exponent, lp_norm
+from fwnet.solvers.rows import RowState
+from fwnet.solvers.whitened import (
+    Target,
+    Whitened,
+    cholesky_factor,
+    cholesky_solve,
+    dot,
+    weighted_gram,
+)
+
+__all__ = ["PrimalNewton"]
+
+PATH_START, PATH_RATIO = 3.0, 2.5
+PATH_TOL = 1e-2
+FLATTEST = 1e10  # bound on the inverse curvature of an entry, relative to that of the largest
+MAX_HALVINGS = 30
+
+
+@dataclass(frozen=True)
+class PrimalState(RowState):
+    """A feasible code and the dual vector that belongs to it."""
+
+    target: Target
+    z: Tensor  # (rows, m): Vz = x, or ‖z‖_p = c
+    v: Tensor  # (rows, k)
+    binds: Tensor  # (rows, 1)
+    rung: int
+
+
+class PrimalNewton:
+    """Codes for 2 < p < ∞ with gap ≤ tol·½‖x‖² and norm_gap ≤ norm_tol·‖z‖_p."""
+
+    def __init__(self, white: Whitened, p: float, radius: float, tol: float, norm_tol: float):
+        self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
+        self.path = [p]
+        while self.path[0] / PATH_RATIO > PATH_START:
+            self.path.insert(0, self.path[0] / PATH_RATIO)
+
+    def init(self, x: Tensor) -> PrimalState:
+        """Start from the code of least L2 norm."""
+        target = Target.of(x, self.radius, self.white.to(x.dtype))
+        z = target.white.analyze(target.x)
+        binds = torch.zeros_like(target.radius, dtype=torch.bool)
+        return PrimalState(target, z, target.x, binds, rung=0)
+
+    def step(self, state: PrimalState, index: int) -> PrimalState:
+        """One Newton step with a line search; or the next exponent, where this one is done."""
+        if state.rung < len(self.path) - 1 and self._solved(state, PATH_TOL, PATH_TOL).all():
+            # The balls grow with p: what did not fit may fit now.
+            exact = _made_exact(state.target, state.z)
+            free = torch.zeros_like(state.binds)
+            return dataclasses.replace(state, z=exact, binds=free, rung=state.rung + 1)
+        dz, dv = self._direction(state)
+        z = self._search(state, dz)
+        v = torch.where(state.binds, state.v, state.v + dv)
+        return self._placed(dataclasses.replace(state, z=z, v=v))
+
+    def finished(self, state: PrimalState) -> Tensor:
+        """Compare gap or norm_gap with the tolerance."""
+        if state.rung < len(self.path) - 1:
+            return torch.zeros_like(state.binds.squeeze(-1))
+        return self._solved(state, self.tol, self.norm_tol)
+
+    def answer(self, state: PrimalState) -> tuple[Tensor, Tensor]:
+        """The code is carried as it is."""
+        return state.target.answer(state.z, state.v)
+
+    def _placed(self, state: PrimalState) -> PrimalState:
+        """Put z back where its problem wants it; let rows whose bound exceeds c change problem."""
+        p = self.path[state.rung]
+        target, white = state.target, state.target.white
+        bound = dot(target.x, state.v) / self._dual_norm(state)
+        binds = state.binds | (bound > target.radius)
+        exact = _made_exact(target, state.z)
+        sphere = state.z * (target.radius / lp_norm(state.z, p).unsqueeze(-1))
+        z = torch.where(binds, sphere, exact)
+        residual = (target.x - white.synthesize(z)) / white.metric
+        v = torch.where(binds, residual, state.v)
+        return dataclasses.replace(state, z=z, v=v, binds=binds)
+
+    def _dual_norm(self, state: PrimalState) -> Tensor:
+        y = state.target.white.analyze(state.v)
+        return lp_norm(y, dual_exponent(self.path[state.rung])).unsqueeze(-1)
+
+    def _solved(self, state: PrimalState, tol: float, norm_tol: float) -> Tensor:
+        target, metric = state.target, state.target.white.metric
+        dual_norm = self._dual_norm(state)
+        xv = dot(target.x, state.v)
+        residual = target.x - target.white.synthesize(state.z)
+        reached = (xv - target.radius * dual_norm).clamp(min=0).square() / dot(
+            state.v, metric * state.v
+        )
+        gap = dot(residual, residual / metric) - reached
+        norm = lp_norm(state.z, self.path[state.rung]).unsqueeze(-1)
+        norm_gap = norm - xv / dual_norm
+        return torch.where(state.binds, gap <= tol, norm_gap <= norm_tol * norm).squeeze(-1)
+
+    def _direction(self, state: PrimalState) -> tuple[Tensor, Tensor]:
+        """Solve the Newton system for the changes of z and v, λ having been eliminated."""
+        p = self.path[state.rung]
+        z, binds, white = state.z, state.binds, state.target.white
+        norm = lp_norm(z, p).unsqueeze(-1)
+        a = z.abs() / norm
+        s = torch.copysign(a.pow(p - 1), z)
+        flat = a.clamp(min=torch.finfo(a.dtype).tiny).pow(2 - p).clamp_(max=FLATTEST) / (p - 1)
+        vz = white.synthesize(z)
+        y = white.analyze(state.v)
+        # In units in which λ = 1, so that y is N·s at the solution of either problem.
+        multiplier = torch.where(binds, dot(z, y) / norm.square(), 1.0)
+        multiplier = multiplier.clamp(min=torch.finfo(z.dtype).tiny)
+        excess = norm * s - y / multiplier
+        stiff = (p - 2) / (p - 1) / norm.square()
+
+        def inverse_hessian(u: Tensor) -> Tensor:
+            return flat * u + stiff * z * dot(z, u)
+
+        matrix = weighted_gram(white, flat)
+        matrix.baddbmm_((stiff * vz).unsqueeze(-1), vz.unsqueeze(-2))
+        matrix.diagonal(dim1=-2, dim2=-1).add_(torch.where(binds, multiplier * white.metric, 0.0))
+        right = torch.stack([white.synthesize(inverse_hessian(excess)), vz], -1)
+        plain, by_multiplier = cholesky_solve(cholesky_factor(matrix), right).unbind(-1)
+        # How much λ changes, in units of itself, so that the step is tangent to the sphere.
+        change = (dot(z, excess) - dot(vz, plain)) / (dot(vz, by_multiplier) - norm.square())
+        change = torch.where(binds, change, 0.0).clamp(-0.9, 10.0)
+        dv = plain + change * by_multiplier
+        dz = inverse_hessian(white.analyze(dv) - excess) - change * z
+        return dz, dv
+
+    def _search(self, state: PrimalState, dz: Tensor) -> Tensor:
+        """Halve the step, row by row, until the residual on the sphere, or the norm, falls."""
+        p, target, metric = self.path[state.rung], state.target, state.target.white.metric
+
+        def merit(z: Tensor) -> Tensor:
+            norm = lp_norm(z, p).unsqueeze(-1)
+            residual = target.x - target.white.synthesize(z * (target.radius / norm))
+            return torch.where(state.binds, dot(residual, residual / metric), norm)
+
+        limit = merit(state.z) * (1 + 64 * torch.finfo(dz.dtype).eps)
+        size = torch.ones_like(limit)
+        for _ in range(MAX_HALVINGS):
+            worse = ~(merit(state.z + size * dz) <= limit)  # NaN is worse
+            if not worse.any():
+                break
+            size = torch.where(worse, size / 2, size)
+        else:
+            return torch.where(worse, state.z, state.z + size * dz)
+        return state.z + size * dz
+
+
+def _made_exact(target: Target, z: Tensor) -> Tensor:
+    """Move z by the shortest way to where Vz = x."""
+    return z + target.white.analyze(target.x - target.white.synthesize(z))

@@ -1,0 +1,202 @@
+"""The coding problems, and what certifies a code of them.
+
+    constrained:   min ½‖x − Dz‖²   s.t.  z ∈ C,    and among several such codes the shortest
+    penalized:     min ½‖x − Dz‖² + λ‖z‖_p
+
+Any dual vector r bounds the minimum from below: by xᵀr − ½‖r‖² − h_C(Dᵀr) for the first, h_C being
+the support function, and by xᵀr − ½‖r‖² for the second, if ‖Dᵀr‖_q ≤ λ. Any v in the range of D
+bounds the gauge of every exact code by xᵀv/h_C(Dᵀv). So a pair (z, v) is a certificate, whoever
+found it, and is checked here, on the data as they were given.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from fwnet.functional import dual_exponent, lp_norm, soft_threshold, value_of
+from fwnet.sets import ConvexSet, LpBall
+from fwnet.solvers.whitened import Whitened, dot, whiten
+
+__all__ = ["Certificate", "Constrained", "Penalized", "Problem"]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A feasible code with upper bounds on what it lacks, in float64.
+
+    The gap is held relative to ½‖x‖², because the square of an x may be out of range.
+    """
+
+    code: Tensor
+    relative_gap: Tensor
+    norm_gap: Tensor
+    norm: Tensor
+
+
+@dataclass(frozen=True)
+class Problem:
+    """½‖x − Dz‖² for one dictionary and many rows x; with `factors`, one on every entry of every x.
+
+    The rows of x that come here are multiplied by their factors already.
+    """
+
+    dictionary: Tensor  # (n, m)
+    factors: Tensor | None = dataclasses.field(default=None, kw_only=True)  # (rows, n)
+
+    @cached_property
+    def white(self) -> Whitened:
+        """The dictionary, or that of every row, in whitened coordinates."""
+        if self.factors is None:
+            return whiten(self.dictionary)
+        return whiten(self.factors.unsqueeze(-1) * self.dictionary)
+
+    def to(self, dtype: torch.dtype) -> Self:
+        """Hold the same numbers in another precision."""
+        factors = None if self.factors is None else self.factors.to(dtype)
+        return dataclasses.replace(self, dictionary=self.dictionary.to(dtype), factors=factors)
+
+    def select(self, rows: Tensor | slice) -> Self:
+        """Keep the given rows, if they differ."""
+        if self.factors is None:
+            return self
+        return dataclasses.replace(self, factors=self.factors[rows])
+
+    def decode(self, z: Tensor) -> Tensor:
+        """z ↦ Dz."""
+        image = z @ self.dictionary.T
+        return image if self.factors is None else self.factors * image
+
+    def correlate(self, r: Tensor) -> Tensor:
+        """r ↦ Dᵀr."""
+        return (r if self.factors is None else self.factors * r) @ self.dictionary
+
+    def outside(self, x: Tensor) -> Tensor | None:
+        """The part of x that no code reaches, or None where all of it can be reached."""
+        white = self.white.to(x.dtype)
+        if white.shared and white.basis.shape[0] == x.shape[-1]:
+            return None
+        return x - white.unwhiten(white.whiten(x) / white.metric)
+
+    def prox(self, z: Tensor, step_size: Tensor) -> Tensor:
+        """The proximal operator of what is added to the squares."""
+        raise NotImplementedError
+
+    def gap(self, x: Tensor, z: Tensor, residual: Tensor) -> Tensor:
+        """An upper bound on how far z is from optimal, from its own residual x − Dz."""
+        raise NotImplementedError
+
+    def certify(self, x: Tensor, code: Tensor, dual: Tensor) -> Certificate:
+        """Bound what a code lacks with the help of a dual vector, in any units."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Constrained(Problem):
+    """min ½‖x − Dz‖²  s.t.  z ∈ C."""
+
+    convex_set: ConvexSet
+
+    @property
+    def radius(self) -> float:
+        """What turns the gauge into a norm: the radius of an Lp ball, 1 for other sets."""
+        if isinstance(self.convex_set, LpBall):
+            return value_of(self.convex_set.radius)
+        return 1.0
+
+    def prox(self, z: Tensor, step_size: Tensor) -> Tensor:
+        """The projection on C."""
+        return self.convex_set.project(z)
+
+    def gap(self, x: Tensor, z: Tensor, residual: Tensor) -> Tensor:
+        """h_C(Dᵀr) − ⟨Dᵀr, z⟩, the Frank-Wolfe gap."""
+        correlation = self.correlate(residual)
+        support: Tensor = self.convex_set.support(correlation)
+        return support - dot(correlation, z).squeeze(-1)
+
+    def certify(self, x: Tensor, code: Tensor, dual: Tensor) -> Certificate:
+        """Bring z into C, and bound what it lacks with the help of v.
+
+        The dual vector r is x − UUᵀx + t·v with the best t ≥ 0. Everything is computed in units of
+        the largest entry of the row, so that no square leaves the range of the numbers.
+        """
+        unit = _peak(x)
+        gauge = self.convex_set.gauge(code)
+        over = (gauge > 1).unsqueeze(-1)
+        code = torch.where(over, code / gauge.clamp(min=1).unsqueeze(-1), code)
+        x = x / unit
+        v = dual / _peak(dual)
+        outside, dual_outside = self.outside(x), self.outside(v)
+        if dual_outside is not None:
+            v = v - dual_outside
+        missing = x - self.decode(code) / unit
+        primal = 0.5 * dot(missing, missing)
+        xv, size = dot(x, v), _positive(dot(v, v))
+        reach = self.convex_set.support(self.correlate(v)).unsqueeze(-1)
+        margin = (xv - reach / unit).clamp(min=0)
+        if outside is None:
+            reached = 0.5 * margin.square() / size
+        else:
+            r = outside + margin / size * v
+            pull = self.convex_set.support(self.correlate(r)).unsqueeze(-1) / unit
+            reached = dot(x, r) - 0.5 * dot(r, r) - pull
+        bound = torch.where(reach > 0, unit * (xv / _positive(reach)), 0.0)
+        norm = gauge.clamp(max=1).double() * self.radius
+        least = bound.squeeze(-1).clamp(0, 1).double() * self.radius
+        gap = _relative(primal - reached, x)
+        return Certificate(code, gap, (norm - least).clamp(min=0), norm)
+
+
+@dataclass(frozen=True)
+class Penalized(Problem):
+    """min ½‖x − Dz‖² + λ‖z‖_p."""
+
+    p: float
+    penalty: float
+
+    def prox(self, z: Tensor, step_size: Tensor) -> Tensor:
+        """Soft thresholding, for p = 1."""
+        return soft_threshold(z, step_size * self.penalty)
+
+    def gap(self, x: Tensor, z: Tensor, residual: Tensor) -> Tensor:
+        """Primal minus dual objective."""
+        primal = 0.5 * residual.square().sum(-1) + self.penalty * lp_norm(z, self.p)
+        return primal - self._reached(x, residual, self.penalty).squeeze(-1)
+
+    def certify(self, x: Tensor, code: Tensor, dual: Tensor) -> Certificate:
+        """Compare with the best multiple of v; all optimal codes have the same norm here."""
+        unit = _peak(x)
+        x = x / unit
+        v = dual / _peak(dual)
+        missing = x - self.decode(code) / unit
+        norm = lp_norm(code, self.p).unsqueeze(-1)
+        penalty = self.penalty / unit
+        primal = 0.5 * dot(missing, missing) + penalty * (norm / unit)
+        gap = _relative(primal - self._reached(x, v, penalty), x)
+        return Certificate(code, gap, torch.zeros_like(gap), norm.squeeze(-1).double())
+
+    def _reached(self, x: Tensor, r: Tensor, penalty: float | Tensor) -> Tensor:
+        """max_t t·xᵀr − ½t²‖r‖² over the t ≥ 0 with ‖Dᵀ(tr)‖_q ≤ λ."""
+        size = _positive(dot(r, r))
+        dual_norm = lp_norm(self.correlate(r), dual_exponent(self.p)).unsqueeze(-1)
+        t = (dot(x, r) / size).clamp(min=0)
+        t = torch.where(t * dual_norm > penalty, penalty / _positive(dual_norm), t)
+        return t * dot(x, r) - 0.5 * t.square() * size
+
+
+def _peak(rows: Tensor) -> Tensor:
+    return _positive(rows.abs().amax(-1, keepdim=True))
+
+
+def _positive(value: Tensor) -> Tensor:
+    """Put 1 in the place of 0, where a division by it does not matter."""
+    return torch.where(value > 0, value, 1.0)
+
+
+def _relative(gap: Tensor, x: Tensor) -> Tensor:
+    return (gap.clamp(min=0) / _positive(0.5 * dot(x, x))).squeeze(-1).double()

@@ -1,0 +1,85 @@
+"""ISTA and FISTA: gradient steps, each brought back by the regularizer's proximal operator.
+
+    z ← prox(y + Dᵀ(x − Dy)/L),      L = ‖D‖²
+
+For a constraint the proximal operator is the projection on the set; for the penalty λ‖z‖₁ it is
+soft thresholding. ISTA has y = z. FISTA extrapolates, y = z + β(z − z_before), and forgets its
+momentum, row by row, when that leads uphill.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fwnet.solvers.loop import BindableMethod
+from fwnet.solvers.problem import Problem
+from fwnet.solvers.rows import RowState
+from fwnet.solvers.whitened import dot
+
+__all__ = ["FISTA", "ISTA"]
+
+
+@dataclass(frozen=True)
+class ProximalState(RowState):
+    """The iterate, and the point from which the next step is taken."""
+
+    problem: Problem
+    x: Tensor
+    z: Tensor
+    start: Tensor  # y
+    momentum: Tensor  # FISTA's t, (rows, 1)
+    residual: Tensor  # x − Dz
+
+
+@dataclass(frozen=True)
+class ISTA(BindableMethod):
+    """The iterative shrinkage-thresholding algorithm: error O(1/t)."""
+
+    max_steps: int = 20_000
+
+    def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Proximal:
+        """Make it ready for the rows of a problem."""
+        return _Proximal(problem, tol, accelerated=False)
+
+
+@dataclass(frozen=True)
+class FISTA(BindableMethod):
+    """ISTA with momentum and restarts: error O(1/t²), linear where the problem allows."""
+
+    max_steps: int = 20_000
+
+    def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Proximal:
+        """Make it ready for the rows of a problem."""
+        return _Proximal(problem, tol, accelerated=True)
+
+
+class _Proximal:
+    def __init__(self, problem: Problem, tol: float, accelerated: bool):
+        self.problem, self.tol, self.accelerated = problem, tol, accelerated
+
+    def init(self, x: Tensor) -> ProximalState:
+        z = x.new_zeros(len(x), self.problem.dictionary.shape[1])
+        return ProximalState(self.problem, x, z, z, torch.ones_like(x[:, :1]), x)
+
+    def step(self, state: ProximalState, index: int) -> ProximalState:
+        problem = state.problem
+        step_size = problem.white.scale.to(state.x.dtype) ** -2
+        gradient = problem.correlate(problem.decode(state.start) - state.x)
+        z = problem.prox(state.start - step_size * gradient, step_size)
+        start, momentum = z, state.momentum
+        if self.accelerated:
+            momentum = (1 + (1 + 4 * state.momentum.square()).sqrt()) / 2
+            start = z + (state.momentum - 1) / momentum * (z - state.z)
+            uphill = dot(state.start - z, z - state.z) > 0
+            start, momentum = torch.where(uphill, z, start), torch.where(uphill, 1.0, momentum)
+        return ProximalState(problem, state.x, z, start, momentum, state.x - problem.decode(z))
+
+    def finished(self, state: ProximalState) -> Tensor:
+        gap = state.problem.gap(state.x, state.z, state.residual)
+        return gap <= self.tol * 0.5 * dot(state.x, state.x).squeeze(-1)
+
+    def answer(self, state: ProximalState) -> tuple[Tensor, Tensor]:
+        return state.z, state.residual

@@ -1,0 +1,82 @@
+"""What a solver returns: codes, each with its certificate and a word on how it ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from torch import Tensor
+
+__all__ = ["Solution", "Status"]
+
+
+class Status(IntEnum):
+    """How the search for one code ended; `words` says it in a sentence."""
+
+    CERTIFIED = 0
+    OPTIMAL = 1
+    STEP_LIMIT = 2
+    TIME_LIMIT = 3
+    STALLED = 4
+    NOT_FINITE = 5
+
+    @property
+    def words(self) -> str:
+        """Say what the status means."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    Status.CERTIFIED: "certified",
+    Status.OPTIMAL: "optimal, but its norm is not certified as the least",
+    Status.STEP_LIMIT: "step limit reached",
+    Status.TIME_LIMIT: "time limit reached",
+    Status.STALLED: "no further progress in this precision",
+    Status.NOT_FINITE: "x is not finite",
+}
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The codes of a batch, with one entry a sample in every other field.
+
+    Attributes:
+        code: z, of shape (…, m). Differentiable in x, dictionary, radius and p where they asked.
+        gap: An upper bound on how far the objective at z is above its minimum.
+        norm_gap: An upper bound on how far ‖z‖_p is above the least norm of an optimal code. It is
+            infinite where nothing is known of that, as for the penalized problem's other methods.
+        status_code: The `Status` of each sample as a small integer.
+        num_steps: How many steps of the method each sample took.
+    """
+
+    code: Tensor
+    gap: Tensor
+    norm_gap: Tensor
+    status_code: Tensor
+    num_steps: Tensor
+
+    @property
+    def status(self) -> np.ndarray:
+        """How each search ended, in words: an array of strings of the batch's shape."""
+        words = np.array([status.words for status in Status])
+        chosen: np.ndarray = words[self.status_code.cpu().numpy()]
+        return chosen
+
+    @property
+    def certified(self) -> Tensor:
+        """Which codes are certified: gap and norm_gap within the tolerance."""
+        return self.status_code == Status.CERTIFIED
+
+    def summary(self) -> dict[str, int]:
+        """Count the samples by status, in words."""
+        counts = Counter(self.status_code.flatten().tolist())
+        return {Status(code).words: count for code, count in sorted(counts.items())}
+
+    def __repr__(self) -> str:
+        gap = self.gap.max().item() if self.gap.numel() else 0.0
+        counts = ", ".join(f"{count} {words}" for words, count in self.summary().items())
+        return (
+            f"Solution(code: {tuple(self.code.shape)}, largest gap {gap:.1e}, {counts or 'empty'})"
+        )

@@ -1,0 +1,172 @@
+"""The dictionary in coordinates in which its rows are orthonormal.
+
+With D = σ·U diag(s) V, the largest of s being 1, and x̂ = diag(s)⁻¹ Uᵀ x / σ,
+
+    ½‖x − Dz‖² = ½‖x − UUᵀx‖² + ½σ²·(x̂ − Vz)ᵀ Λ⁻¹ (x̂ − Vz),      Λ = diag(s)⁻² ≥ 1
+
+so D z = x means V z = x̂, whatever the condition of D, and every Newton system of the solvers is
+Λ, scaled, plus V diag(w) Vᵀ. A dictionary that is rank-deficient, or has more rows than columns,
+just has a smaller V. With weights on the entries of x there is one D, so one V, for every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from fwnet.solvers.rows import RowState
+
+__all__ = [
+    "Target",
+    "Whitened",
+    "cholesky_factor",
+    "cholesky_solve",
+    "dot",
+    "weighted_gram",
+    "whiten",
+]
+
+GRAM_ENTRIES = 1 << 20  # of a block of V diag(w) at a time, so that it stays in the cache
+
+
+@dataclass(frozen=True)
+class Whitened:
+    """V (k, m), Λ (k,), U diag(s)⁻¹ (n, k) and σ (1,); or one of each for every row."""
+
+    basis: Tensor
+    metric: Tensor
+    to_white: Tensor
+    scale: Tensor
+
+    def select(self, rows: Tensor | slice) -> Self:
+        """Keep the matrices of the given rows, if every row has its own."""
+        return self if self.shared else self._map(lambda t: t[rows])
+
+    def to(self, dtype: torch.dtype) -> Whitened:
+        """Hold the same numbers in another precision."""
+        return self._map(lambda t: t.to(dtype))
+
+    @property
+    def shared(self) -> bool:
+        """Whether all rows have the same dictionary."""
+        return self.basis.ndim == 2
+
+    def whiten(self, x: Tensor) -> Tensor:
+        """x ↦ σ·x̂."""
+        return _times(x, self.to_white)
+
+    def unwhiten(self, v: Tensor) -> Tensor:
+        """Turn a dual vector of x̂ into one of x: U diag(s)⁻¹ v, whose Dᵀ(…) is σ·Vᵀv."""
+        return _times(v, self.to_white.mT)
+
+    def analyze(self, v: Tensor) -> Tensor:
+        """v ↦ Vᵀv, (rows, k) to (rows, m)."""
+        return _times(v, self.basis)
+
+    def synthesize(self, z: Tensor) -> Tensor:
+        """z ↦ Vz, (rows, m) to (rows, k)."""
+        return _times(z, self.basis.mT)
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        fields = (self.basis, self.metric, self.to_white, self.scale)
+        return type(self)(*(function(field) for field in fields))
+
+
+def whiten(dictionary: Tensor) -> Whitened:
+    """Decompose one dictionary (n, m), or one for every row (rows, n, m), in float64."""
+    wide = dictionary.to(torch.float64)
+    u, s, basis = torch.linalg.svd(wide, full_matrices=False)
+    largest = s[..., :1]
+    kept = s > largest * (max(wide.shape[-2:]) * torch.finfo(wide.dtype).eps)
+    if dictionary.ndim == 2:
+        u, s, basis, kept = u[:, kept], s[kept], basis[kept], kept[kept]
+    # What is not kept has an x̂ of 0 and no column in V: it takes no part.
+    scale = torch.where(largest > 0, largest, 1.0)
+    relative = torch.where(kept, s / scale, 1.0)
+    return Whitened(
+        basis=basis * kept.unsqueeze(-1),
+        metric=relative**-2,
+        to_white=u * (kept / relative).unsqueeze(-2),
+        scale=scale,
+    )
+
+
+@dataclass(frozen=True)
+class Target(RowState):
+    """The rows in whitened coordinates and units in which they have length 1.
+
+    With x̄ = x̂/u and the radius c/u, where u is the length of x in the range of D divided by σ, a
+    code t of x̄ is the code u·t of x. So the solvers see the same numbers whatever the scale of x,
+    D and c: (x̄ᵀ Λ⁻¹ x̄) = 1, and their gap is relative to ½‖x‖².
+    """
+
+    x: Tensor  # x̄, (rows, k)
+    radius: Tensor  # c/u, (rows, 1)
+    unit: Tensor  # u, (rows, 1), in float64
+    white: Whitened
+
+    @classmethod
+    def of(cls, x: Tensor, radius: float, white: Whitened) -> Self:
+        """Scale the rows of x, none of which may vanish in the range of D."""
+        peak = x.abs().amax(-1, keepdim=True)
+        coordinates = white.whiten(x / peak)
+        length = dot(coordinates, coordinates / white.metric).sqrt()
+        unit = length.double() * peak.double() / white.scale.double()
+        limit = torch.finfo(x.dtype)
+        scaled = (radius / unit).clamp(limit.tiny, limit.max).to(x.dtype)
+        return cls(coordinates / length, scaled, unit, white)
+
+    def answer(self, code: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
+        """Turn a code and a dual vector of x̄ into those of x, the latter up to its length."""
+        return (code * self.unit).to(code.dtype), self.white.unwhiten(dual)
+
+
+def weighted_gram(white: Whitened, weights: Tensor) -> Tensor:
+    """V diag(w) Vᵀ for every row: (rows, k, k)."""
+    basis = white.basis
+    k, m = basis.shape[-2:]
+    out = weights.new_empty(len(weights), k, k)
+    count = len(weights)
+    if weights.device.type == "cpu":
+        count = max(1, GRAM_ENTRIES // max(1, k * m))
+    for start in range(0, len(weights), max(1, count)):
+        rows = slice(start, start + count)
+        own = basis if white.shared else basis[rows]
+        torch.matmul(own * weights[rows].unsqueeze(-2), own.mT, out=out[rows])
+    return out
+
+
+def cholesky_factor(matrix: Tensor) -> Tensor:
+    """Factor positive semidefinite matrices (rows, k, k), in whose place they may be changed.
+
+    The diagonal is raised by a rounding so that a semidefinite matrix can be factored; where that
+    is not enough the row gets NaN, which no line search accepts.
+    """
+    diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+    rounding = 4 * torch.finfo(matrix.dtype).eps
+    diagonal.mul_(1 + rounding).add_(diagonal.amax(-1, keepdim=True) * rounding**2)
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    return torch.where((info > 0)[:, None, None], torch.nan, factor)
+
+
+def cholesky_solve(factor: Tensor, right: Tensor) -> Tensor:
+    """Solve for one right side a row, (rows, k), or several in the last axis, (rows, k, count)."""
+    if right.ndim == 3:
+        return torch.cholesky_solve(right, factor)
+    return torch.cholesky_solve(right.unsqueeze(-1), factor).squeeze(-1)
+
+
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    """Row by row, ⟨a, b⟩ with the axis kept: (rows, 1)."""
+    product: Tensor = torch.linalg.vecdot(a, b)
+    return product.unsqueeze(-1)
+
+
+def _times(rows: Tensor, matrix: Tensor) -> Tensor:
+    if matrix.ndim == 2:
+        return rows @ matrix
+    return torch.matmul(rows.unsqueeze(-2), matrix).squeeze(-2)
