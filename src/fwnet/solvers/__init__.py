@@ -2,13 +2,16 @@
 
 from fwnet.solvers.certified import METHODS, Auto, solve
 from fwnet.solvers.coordinate_descent import CoordinateDescent
+from fwnet.solvers.cvx import CVX
 from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe
 from fwnet.solvers.loop import Progress
+from fwnet.solvers.penalized import solve_penalized
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.solution import Solution, Status
 from fwnet.solvers.step_rules import Backtracking, FixedStep, Harmonic, ShortStep
 
 __all__ = [
+    "CVX",
     "FISTA",
     "ISTA",
     "METHODS",
@@ -24,4 +27,5 @@ __all__ = [
     "Solution",
     "Status",
     "solve",
+    "solve_penalized",
 ]

@@ -13,8 +13,10 @@ from torch import Tensor
 from fwnet.functional import value_of
 from fwnet.sets import ConvexSet, LpBall
 from fwnet.solvers.coordinate_descent import CoordinateDescent
+from fwnet.solvers.cvx import CVX
 from fwnet.solvers.dual_newton import DualNewton
 from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe
+from fwnet.solvers.implicit import attach_gradient
 from fwnet.solvers.interior_point import InteriorPoint
 from fwnet.solvers.loop import BindableMethod, Limits, Method, Progress, iterate
 from fwnet.solvers.primal_newton import PrimalNewton
@@ -23,7 +25,18 @@ from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.secular import Secular
 from fwnet.solvers.solution import Solution, Status
 
-__all__ = ["METHODS", "Auto", "solve"]
+__all__ = [
+    "METHODS",
+    "Auto",
+    "checked_limits",
+    "checked_method",
+    "checked_problem",
+    "checked_tol",
+    "present",
+    "solve",
+    "solve_rows",
+    "weighted",
+]
 
 TOL = {torch.float64: 1e-10, torch.float32: 1e-6}
 NORM_TOL = 10  # norm_gap may be so many times tol, relative to the norm
@@ -66,6 +79,7 @@ METHODS: dict[str, Callable[[], BindableMethod]] = {
     "ista": ISTA,
     "fista": FISTA,
     "coordinate-descent": CoordinateDescent,
+    "cvx": CVX,
 }
 
 
@@ -105,33 +119,30 @@ def solve(
     With gradients asked of x, dictionary, radius or p, the code is differentiable in them, through
     the optimality conditions; the certificate is not.
     """
-    x, dictionary, weights = _checked(x, dictionary, weights, convex_set)
-    chosen = _method(method)
-    if tol is None:
-        tol = TOL[x.dtype]
-    elif not 0 < tol < 1:
-        raise ValueError(f"tol must be in (0, 1), got {tol!r}")
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit must be > 0 seconds, got {time_limit!r}")
-    if max_steps is not None and not max_steps >= 0:
-        raise ValueError(f"max_steps must be >= 0, got {max_steps!r}")
-    limits = Limits(
-        chosen.max_steps if max_steps is None else max_steps,
-        math.inf if time_limit is None else time.monotonic() + time_limit,
-        callback,
-    )
+    if not isinstance(convex_set, ConvexSet):
+        raise TypeError(f"expected a ConvexSet such as LpBall, got {type(convex_set).__name__}")
+    if isinstance(convex_set, LpBall):
+        LpBall(value_of(convex_set.p), value_of(convex_set.radius))  # looks at tensors, too
+    x, dictionary, weights = checked_problem(x, dictionary, weights)
+    chosen = checked_method(method)
+    tol = checked_tol(tol, x.dtype)
+    limits = checked_limits(chosen, max_steps, time_limit, callback)
     n, m = dictionary.shape
-    rows = x.detach().reshape(-1, n)
-    problem, rows = _weighted(rows, dictionary.detach(), convex_set, weights)
+    x_rows, dictionary, factors = weighted(x.reshape(-1, n), dictionary, weights)
+    rows = x_rows.detach() if factors is None else present(x_rows.detach(), factors)
+    problem = Constrained(dictionary.detach(), convex_set, factors=factors)
     if rows.dtype == torch.float32 and chosen.wants_float64(problem):
         solution = _solve_wide(problem, rows, chosen, tol, limits)
     else:
-        solution = _solve_rows(problem, rows, chosen, tol, limits)
+        solution = solve_rows(problem, rows, chosen, tol, limits)
         if rows.dtype == torch.float32 and isinstance(chosen, Auto):
             solution = _refined(problem, rows, chosen, tol, limits, solution)
+    code = solution.code
+    if isinstance(convex_set, LpBall) and _asks_gradient(x, dictionary, convex_set):
+        code = attach_gradient(code, problem, x_rows, dictionary, convex_set.p, convex_set.radius)
     shape = x.shape[:-1]
     return Solution(
-        code=solution.code.reshape(*shape, m),
+        code=code.reshape(*shape, m),
         gap=solution.gap.reshape(shape),
         norm_gap=solution.norm_gap.reshape(shape),
         status_code=solution.status_code.reshape(shape),
@@ -139,7 +150,7 @@ def solve(
     )
 
 
-def _solve_rows(
+def solve_rows(
     problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
 ) -> Solution:
     """Solve block by block, in blocks that suit the machine, and certify."""
@@ -148,22 +159,29 @@ def _solve_rows(
     gap, norm_gap = (x.new_empty(count, dtype=torch.float64) for _ in range(2))
     status = torch.empty(count, dtype=torch.int8, device=x.device)
     num_steps = torch.empty(count, dtype=torch.int32, device=x.device)
-    bound = method.bind(problem, tol, NORM_TOL * tol) if problem.factors is None else None
+    shared = method.bind(problem, tol, NORM_TOL * tol) if problem.factors is None else None
     start = time.monotonic()
     size = _block_rows(problem, x.device.type)
     for first in range(0, count, size):
         rows = slice(first, first + size)
         part = problem.select(rows)
-        ready = bound or method.bind(part, tol, NORM_TOL * tol)
+
+        def bind(some: Problem) -> Method:
+            return shared or method.bind(some, tol, NORM_TOL * tol)
+
         told = _shifted(limits, first, count, start)
-        block = _solve_block(part, x[rows], ready, tol, told)
+        block = _solve_block(part, x[rows], bind, tol, told)
         code[rows], gap[rows], norm_gap[rows] = block.code, block.gap, block.norm_gap
         status[rows], num_steps[rows] = block.status_code, block.num_steps
     return Solution(code, gap, norm_gap, status, num_steps)
 
 
 def _solve_block(
-    problem: Problem, x: Tensor, method: Method, tol: float, limits: Limits
+    problem: Problem,
+    x: Tensor,
+    bind: Callable[[Problem], Method],
+    tol: float,
+    limits: Limits,
 ) -> Solution:
     """Set apart the rows that need no search, run the loop on the others, check its answers."""
     finite = x.isfinite().all(-1)
@@ -177,7 +195,7 @@ def _solve_block(
     status = torch.full((len(x),), Status.CERTIFIED, dtype=torch.int8, device=x.device)
     num_steps = torch.zeros(len(x), dtype=torch.int32, device=x.device)
     if len(status[index]):
-        outcome = iterate(method, x[index], limits)
+        outcome = iterate(bind(problem.select(index)), x[index], limits)
         code[index], dual[index] = outcome.code, outcome.dual
         status[index], num_steps[index] = outcome.status, outcome.num_steps
     certificate = problem.certify(x, code, dual)
@@ -205,7 +223,7 @@ def _solve_wide(
     problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
 ) -> Solution:
     """Solve float32 rows in float64."""
-    wide = _solve_rows(problem.to(torch.float64), x.double(), method, tol, limits)
+    wide = solve_rows(problem.to(torch.float64), x.double(), method, tol, limits)
     return dataclasses.replace(wide, code=wide.code.to(x.dtype))
 
 
@@ -252,20 +270,35 @@ def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:
     return Limits(limits.max_steps, limits.deadline, tell)
 
 
-def _weighted(
-    x: Tensor, dictionary: Tensor, convex_set: ConvexSet, weights: Tensor | None
-) -> tuple[Problem, Tensor]:
-    """Make weights part of x and D: ½Σ w_i(x_i − (Dz)_i)² = ½‖√w∘(x − Dz)‖²."""
+def weighted(
+    x: Tensor, dictionary: Tensor, weights: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Make weights part of x and D: ½Σ w_i(x_i − (Dz)_i)² = ½‖√w∘(x − Dz)‖².
+
+    Those that all rows share are done with then; others are returned as factors of the rows.
+    """
     if weights is None:
-        return Constrained(dictionary, convex_set), x
+        return x, dictionary, None
     factors = weights.to(x.dtype).sqrt()
-    present = torch.where(factors > 0, x, 0.0)  # what stands at weight 0 is not looked at
     if weights.ndim == 1:
-        return Constrained(factors.unsqueeze(-1) * dictionary, convex_set), factors * present
-    return Constrained(dictionary, convex_set, factors=factors), factors * present
+        return present(x, factors), factors.unsqueeze(-1) * dictionary, None
+    return x, dictionary, factors
 
 
-def _method(method: str | BindableMethod) -> BindableMethod:
+def present(x: Tensor, factors: Tensor) -> Tensor:
+    """√w∘x, without looking at what stands at weight 0."""
+    return torch.where(factors > 0, x, 0.0) * factors
+
+
+def _asks_gradient(x: Tensor, dictionary: Tensor, ball: LpBall) -> bool:
+    asking = (x, dictionary, ball.p, ball.radius)
+    return torch.is_grad_enabled() and any(
+        isinstance(value, Tensor) and value.requires_grad for value in asking
+    )
+
+
+def checked_method(method: str | BindableMethod) -> BindableMethod:
+    """Find a method by its name."""
     if isinstance(method, str):
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
@@ -275,8 +308,35 @@ def _method(method: str | BindableMethod) -> BindableMethod:
     return method
 
 
-def _checked(
-    x: Tensor, dictionary: Tensor | None, weights: Tensor | None, convex_set: ConvexSet
+def checked_tol(tol: float | None, dtype: torch.dtype) -> float:
+    """The tolerance, by default that of the precision."""
+    if tol is None:
+        return TOL[dtype]
+    if not 0 < tol < 1:
+        raise ValueError(f"tol must be in (0, 1), got {tol!r}")
+    return tol
+
+
+def checked_limits(
+    method: BindableMethod,
+    max_steps: int | None,
+    time_limit: float | None,
+    callback: Callable[[Progress], bool | None] | None,
+) -> Limits:
+    """Raise for limits that make no sense; start the clock."""
+    if time_limit is not None and not time_limit > 0:
+        raise ValueError(f"time_limit must be > 0 seconds, got {time_limit!r}")
+    if max_steps is not None and not max_steps >= 0:
+        raise ValueError(f"max_steps must be >= 0, got {max_steps!r}")
+    return Limits(
+        method.max_steps if max_steps is None else max_steps,
+        math.inf if time_limit is None else time.monotonic() + time_limit,
+        callback,
+    )
+
+
+def checked_problem(
+    x: Tensor, dictionary: Tensor | None, weights: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Raise for what does not fit together."""
     if not isinstance(x, Tensor):
@@ -285,10 +345,6 @@ def _checked(
         raise TypeError(f"x must be float32 or float64, got {x.dtype}")
     if x.ndim == 0:
         raise ValueError("x must have shape (..., n), got a scalar")
-    if not isinstance(convex_set, ConvexSet):
-        raise TypeError(f"expected a ConvexSet such as LpBall, got {type(convex_set).__name__}")
-    if isinstance(convex_set, LpBall):
-        LpBall(value_of(convex_set.p), value_of(convex_set.radius))  # tensors, looked at
     if dictionary is None:
         dictionary = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
     if not isinstance(dictionary, Tensor):

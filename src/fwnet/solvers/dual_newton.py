@@ -116,7 +116,7 @@ class DualNewton:
         norm = peak * relative
         xv = dot(target.x, v)
         bound = xv / norm
-        binds = bound > target.radius
+        binds = target.binds(bound)
         metric_v = target.white.metric * v
         length = torch.where(binds, (xv - target.radius * norm) / dot(v, metric_v), bound / norm)
         vs = target.white.synthesize(s)
@@ -148,31 +148,34 @@ class DualNewton:
         )
         return torch.addcmul(-missing, state.s, state.norm)
 
-    def _hessian(self, state: DualState) -> tuple[Tensor, Tensor]:
-        """The Hessian is, up to a factor, diag(d) + V diag(w) Vᵀ + e·(Vs)(Vs)ᵀ: return d and e."""
-        q = dual_exponent(self.path[state.rung])
-        share = state.norm / (state.target.radius * (q - 1))
-        diagonal = torch.where(state.binds, share * state.target.white.metric, 0.0)
-        return diagonal, torch.where(state.binds, -1.0, (2 - q) / (q - 1))
+    def _hessian(self, state: DualState) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Write the Hessian as (diag(d) + b·V diag(w) Vᵀ + e·(Vs)(Vs)ᵀ)/f: return d, b, e and f.
 
-    def _factor(self, state: DualState) -> Tensor:
+        The factor is such that all terms are at most of the order of Λ, whatever c is.
+        """
         q = dual_exponent(self.path[state.rung])
-        return torch.where(state.binds, state.norm / state.target.radius, 1.0) / (q - 1)
+        # The first term over the second, where the constraint binds.
+        share = (state.norm / state.target.radius / (q - 1)).clamp(max=1e30)
+        blend = torch.where(state.binds, 1 / (1 + share), 1.0)
+        factor = torch.where(state.binds, share * blend, 1 / (q - 1))
+        diagonal = torch.where(state.binds, factor * state.target.white.metric, 0.0)
+        return diagonal, blend, torch.where(state.binds, -blend, (2 - q) / (q - 1)), factor
 
     def _direct_direction(self, state: DualState) -> Tensor:
-        diagonal, rank_one = self._hessian(state)
-        matrix = weighted_gram(state.target.white, state.w)
+        diagonal, blend, rank_one, factor = self._hessian(state)
+        matrix = weighted_gram(state.target.white, blend * state.w)
         matrix.baddbmm_((rank_one * state.vs).unsqueeze(-1), state.vs.unsqueeze(-2))
         matrix.diagonal(dim1=-2, dim2=-1).add_(diagonal)
-        return cholesky_solve(cholesky_factor(matrix), -self._factor(state) * state.gradient)
+        return cholesky_solve(cholesky_factor(matrix), -factor * state.gradient)
 
     def _iterative_direction(self, state: DualState, index: int) -> Tensor:
         """Preconditioned conjugate gradients in float32, to a residual that shrinks with index."""
         low = torch.float32
         white = self._low if self.white.shared else state.target.white.to(low)
         size = state.gradient.abs().amax(-1, keepdim=True)
-        diagonal, rank_one = (t.to(low) for t in self._hessian(state))
-        w, vs = state.w.to(low), state.vs.to(low)
+        *terms, factor = self._hessian(state)
+        diagonal, blend, rank_one = (t.to(low) for t in terms)
+        w, vs = state.w.to(low) * blend, state.vs.to(low)
         inverse = (diagonal + w.mean(-1, keepdim=True)).reciprocal_()
         tiny = torch.finfo(low).tiny
         residual = (-state.gradient / size.clamp(min=torch.finfo(size.dtype).tiny)).to(low)
@@ -191,7 +194,7 @@ class DualNewton:
             if (progress > goal).sum() * 8 <= len(progress):
                 break
             search = torch.addcmul(scaled, search, progress / previous.clamp(min=tiny))
-        return step.to(size.dtype).mul_(size * self._factor(state))
+        return step.to(size.dtype).mul_(size * factor)
 
     def _search(self, state: DualState, d: Tensor, dy: Tensor) -> DualState:
         """Halve the step, row by row, until the objective falls enough."""

@@ -21,7 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fwnet.functional import lp_norm
+from fwnet.functional import dual_exponent, lp_norm
+from fwnet.solvers.faces import on_face
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import (
     Target,
@@ -77,20 +78,27 @@ class InteriorPoint:
     def init(self, x: Tensor) -> InteriorState:
         """Start from the code of least L2 norm, well inside the bounds."""
         target = Target.of(x, self.radius, self.white.to(x.dtype))
-        z = target.white.analyze(target.x)  # also Vᵀv for v = x
-        peak = z.abs().amax(-1, keepdim=True)
-        offset = z.abs().mean(-1, keepdim=True)
-        upper, lower = z.clamp(min=0) + offset, (-z).clamp(min=0) + offset
-        binds = torch.zeros_like(peak, dtype=torch.bool)
+        white = target.white
+        z = white.analyze(target.x)
+        # The dual vector of z, or that of the code 0 if it shows that c is short of every exact code.
+        v = target.x / white.metric
+        y = white.analyze(v)
+        far = target.binds(dot(target.x, v) / lp_norm(y, dual_exponent(self.p)).unsqueeze(-1))
+        v, y = torch.where(far, v, target.x), torch.where(far, y, z)
+        bounded, free = (y, z) if self.p == 1 else (z, y)
+        offset = free.abs().mean(-1, keepdim=True)
+        upper, lower = free.clamp(min=0) + offset, (-free).clamp(min=0) + offset
+        level = 2 * bounded.abs().amax(-1, keepdim=True)
+        # What the dual norm of y, or the sum of its multipliers, has to be is 1.
+        unit = level if self.p == 1 else (upper + lower).sum(-1, keepdim=True)
+        v = v / unit
         if self.p == 1:
-            one = torch.ones_like(peak)
-            y = 0.5 / peak * z
-            v = 0.5 / peak * target.x
-            return InteriorState(target, v, y, one, one - y, one + y, upper, lower, binds, binds)
-        level = 2 * peak
-        total = (upper + lower).sum(-1, keepdim=True)
-        v, upper, lower = (t / total for t in (target.x, upper, lower))
-        return InteriorState(target, v, z, level, level - z, level + z, upper, lower, binds, binds)
+            bounded, level = bounded / unit, torch.ones_like(level)
+        else:
+            upper, lower = upper / unit, lower / unit
+        no = torch.zeros_like(far)
+        slacks = level - bounded, level + bounded
+        return InteriorState(target, v, bounded, level, *slacks, upper, lower, no, no)
 
     def step(self, state: InteriorState, index: int) -> InteriorState:
         """Predict with μ = 0, choose μ by how well that went, correct, and move."""
@@ -123,7 +131,7 @@ class InteriorPoint:
         """Compare gap or norm_gap with the tolerance; a row that is stuck has done what it can."""
         target, metric = state.target, state.target.white.metric
         dual_norm, bound = self._bound(state)
-        binds = state.binds | (bound > target.radius)
+        binds = state.binds | target.binds(bound)
         code = self._code(dataclasses.replace(state, binds=binds))
         residual = target.x - target.white.synthesize(code)
         reached = (dot(target.x, state.v) - target.radius * dual_norm).clamp(min=0).square()
@@ -135,10 +143,16 @@ class InteriorPoint:
     def answer(self, state: InteriorState) -> tuple[Tensor, Tensor]:
         """The code of the point, on the face that the point is near."""
         _, bound = self._bound(state)
-        state = dataclasses.replace(state, binds=state.binds | (bound > state.target.radius))
-        code = self._code(state)
-        if self.p == 1:
-            code = self._on_its_face(state, code)
+        state = dataclasses.replace(state, binds=state.binds | state.target.binds(bound))
+        # An entry is at its bound if its multiplier is larger than its slack, in their own units.
+        multiplier = torch.maximum(state.upper, state.lower)
+        slack = torch.minimum(state.slack_up, state.slack_low)
+        at_bound = multiplier / multiplier.amax(-1, keepdim=True) * (state.level / slack)
+        freedom = at_bound if self.p == 1 else 1 / at_bound
+        sign = state.bounded.sign()
+        code = on_face(
+            self.p, state.target, self._code(state), freedom, sign, state.binds, self.tol
+        )
         return state.target.answer(code, state.v)
 
     def _bound(self, state: InteriorState) -> tuple[Tensor, Tensor]:
@@ -159,7 +173,7 @@ class InteriorPoint:
         """Move rows whose lower bound exceeds c to the problem whose constraint binds."""
         target = state.target
         dual_norm, bound = self._bound(state)
-        change = ~state.binds & (bound > target.radius)
+        change = ~state.binds & target.binds(bound)
         if not change.any():
             return state
         metric_v = target.white.metric * state.v
@@ -253,50 +267,6 @@ class InteriorPoint:
             upper=state.upper + dual * move.upper,
             lower=state.lower + dual * move.lower,
         )
-
-    def _on_its_face(self, state: InteriorState, code: Tensor) -> Tensor:
-        """Solve exactly on the entries that are not zero, and set the others to zero (p = 1).
-
-        An entry is on the face if its multiplier is larger than its slack, in their own units. The
-        result is taken where it keeps the signs and is no worse.
-        """
-        target, white, binds = state.target, state.target.white, state.binds
-        a = torch.maximum(state.upper, state.lower)
-        slack = torch.minimum(state.slack_up, state.slack_low)
-        ratio = a / a.amax(-1, keepdim=True) * (state.level / slack)
-        count = min(white.basis.shape[-2:])
-        chosen = ratio.topk(count, dim=-1)
-        index, on_face = chosen.indices, chosen.values > 1
-        basis = white.basis.mT.expand(len(code), -1, -1)
-        atoms = basis.gather(1, index.unsqueeze(-1).expand(-1, -1, basis.shape[-1]))
-        atoms = atoms * on_face.unsqueeze(-1)  # (rows, count, k)
-        sign = state.bounded.sign().gather(-1, index) * on_face
-        inverse_metric = torch.where(binds, 1 / white.metric, 1.0)
-        gram = torch.matmul(atoms * inverse_metric.unsqueeze(-2), atoms.mT)
-        gram.diagonal(dim1=-2, dim2=-1).add_((~on_face).to(gram.dtype))
-        factor = cholesky_factor(gram)
-
-        def fitted(x: Tensor) -> Tensor:
-            right = torch.matmul(atoms, (x * inverse_metric).unsqueeze(-1)).squeeze(-1)
-            return cholesky_solve(factor, right)
-
-        def toward_radius(z: Tensor) -> Tensor:
-            return torch.where(binds, z - by_sign * (dot(sign, z) - target.radius) / spread, z)
-
-        by_sign = cholesky_solve(factor, sign)
-        spread = dot(sign, by_sign)
-        z = toward_radius(fitted(target.x))
-        image = torch.matmul(z.unsqueeze(-2), atoms).squeeze(-2)
-        z = toward_radius(z + fitted(target.x - image))  # once more, for its last digits
-        signs_kept = ((z * sign > 0) | ~on_face).all(-1, keepdim=True)
-        polished = torch.zeros_like(code).scatter(-1, index, torch.where(on_face, z, 0.0))
-
-        def error(z: Tensor) -> Tensor:
-            residual = target.x - white.synthesize(z)
-            return dot(residual, residual / white.metric)
-
-        limit = torch.where(binds, error(code) + 1e-14, 1e-4 * self.tol)
-        return torch.where(signs_kept & (error(polished) <= limit), polished, code)
 
 
 def _longest(state: InteriorState, move: Move) -> tuple[Tensor, Tensor]:

@@ -38,6 +38,7 @@ PATH_START, PATH_RATIO = 3.0, 2.5
 PATH_TOL = 1e-2
 FLATTEST = 1e10  # bound on the inverse curvature of an entry, relative to that of the largest
 MAX_HALVINGS = 30
+RIDGE_STEPS = 16
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class PrimalState(RowState):
     target: Target
     z: Tensor  # (rows, m): Vz = x, or ‖z‖_p = c
     v: Tensor  # (rows, k)
+    witness: Tensor  # the v that showed that the constraint binds, (rows, k)
     binds: Tensor  # (rows, 1)
     rung: int
 
@@ -65,7 +67,7 @@ class PrimalNewton:
         target = Target.of(x, self.radius, self.white.to(x.dtype))
         z = target.white.analyze(target.x)
         binds = torch.zeros_like(target.radius, dtype=torch.bool)
-        return PrimalState(target, z, target.x, binds, rung=0)
+        return PrimalState(target, z, target.x, target.x, binds, rung=0)
 
     def step(self, state: PrimalState, index: int) -> PrimalState:
         """One Newton step with a line search; or the next exponent, where this one is done."""
@@ -86,21 +88,36 @@ class PrimalNewton:
         return self._solved(state, self.tol, self.norm_tol)
 
     def answer(self, state: PrimalState) -> tuple[Tensor, Tensor]:
-        """The code is carried as it is."""
-        return state.target.answer(state.z, state.v)
+        """The code is carried as it is.
+
+        A residual that is as good as none has no direction: there the witness is the better proof.
+        """
+        vanished = state.binds & (self._error(state) <= self.tol)
+        return state.target.answer(state.z, torch.where(vanished, state.witness, state.v))
 
     def _placed(self, state: PrimalState) -> PrimalState:
         """Put z back where its problem wants it; let rows whose bound exceeds c change problem."""
         p = self.path[state.rung]
         target, white = state.target, state.target.white
         bound = dot(target.x, state.v) / self._dual_norm(state)
-        binds = state.binds | (bound > target.radius)
+        new = ~state.binds & target.binds(bound)
+        binds = state.binds | new
+        witness = torch.where(state.binds, state.witness, state.v)
         exact = _made_exact(target, state.z)
         sphere = state.z * (target.radius / lp_norm(state.z, p).unsqueeze(-1))
         z = torch.where(binds, sphere, exact)
+        if new.any():
+            rows = new.squeeze(-1).nonzero().squeeze(-1)
+            z[rows] = _ridge(target.select(rows), p)
         residual = (target.x - white.synthesize(z)) / white.metric
         v = torch.where(binds, residual, state.v)
-        return dataclasses.replace(state, z=z, v=v, binds=binds)
+        return dataclasses.replace(state, z=z, v=v, witness=witness, binds=binds)
+
+    @staticmethod
+    def _error(state: PrimalState) -> Tensor:
+        """‖x − Vz‖² in the metric Λ⁻¹: the objective, relative to ½‖x‖²."""
+        residual = state.target.x - state.target.white.synthesize(state.z)
+        return dot(residual, residual / state.target.white.metric)
 
     def _dual_norm(self, state: PrimalState) -> Tensor:
         y = state.target.white.analyze(state.v)
@@ -110,11 +127,10 @@ class PrimalNewton:
         target, metric = state.target, state.target.white.metric
         dual_norm = self._dual_norm(state)
         xv = dot(target.x, state.v)
-        residual = target.x - target.white.synthesize(state.z)
         reached = (xv - target.radius * dual_norm).clamp(min=0).square() / dot(
             state.v, metric * state.v
         )
-        gap = dot(residual, residual / metric) - reached
+        gap = self._error(state) - reached
         norm = lp_norm(state.z, self.path[state.rung]).unsqueeze(-1)
         norm_gap = norm - xv / dual_norm
         return torch.where(state.binds, gap <= tol, norm_gap <= norm_tol * norm).squeeze(-1)
@@ -174,3 +190,18 @@ class PrimalNewton:
 def _made_exact(target: Target, z: Tensor) -> Tensor:
     """Move z by the shortest way to where Vz = x."""
     return z + target.white.analyze(target.x - target.white.synthesize(z))
+
+
+def _ridge(target: Target, p: float) -> Tensor:
+    """The p = 2 code z(λ) = Vᵀ(x/(1 + λΛ)) whose p-norm is c: where the search on the sphere starts."""
+    low, high = (torch.full_like(target.radius, value) for value in (-40.0, 40.0))
+
+    def code(log_multiplier: Tensor) -> Tensor:
+        return target.white.analyze(target.x / (1 + log_multiplier.exp() * target.white.metric))
+
+    for _ in range(RIDGE_STEPS):
+        middle = 0.5 * (low + high)
+        long = lp_norm(code(middle), p).unsqueeze(-1) > target.radius
+        low, high = torch.where(long, middle, low), torch.where(long, high, middle)
+    z = code(high)
+    return z * (target.radius / lp_norm(z, p).unsqueeze(-1))

@@ -76,12 +76,15 @@ class Problem:
         """r ↦ Dᵀr."""
         return (r if self.factors is None else self.factors * r) @ self.dictionary
 
-    def outside(self, x: Tensor) -> Tensor | None:
-        """The part of x that no code reaches, or None where all of it can be reached."""
+    def inside(self, x: Tensor) -> Tensor:
+        """UUᵀx, the part of x that codes can reach: all of it, if D has full row rank.
+
+        Singular values of D below its rounding count as zero.
+        """
         white = self.white.to(x.dtype)
         if white.shared and white.basis.shape[0] == x.shape[-1]:
-            return None
-        return x - white.unwhiten(white.whiten(x) / white.metric)
+            return x
+        return white.unwhiten(white.whiten(x) / white.metric)
 
     def prox(self, z: Tensor, step_size: Tensor) -> Tensor:
         """The proximal operator of what is added to the squares."""
@@ -122,34 +125,27 @@ class Constrained(Problem):
     def certify(self, x: Tensor, code: Tensor, dual: Tensor) -> Certificate:
         """Bring z into C, and bound what it lacks with the help of v.
 
-        The dual vector r is x − UUᵀx + t·v with the best t ≥ 0. Everything is computed in units of
-        the largest entry of the row, so that no square leaves the range of the numbers.
+        The part of x that no code reaches adds the same to every objective, so it is left out, and
+        the dual vector is t·v with the best t ≥ 0. Everything is computed in units of the largest
+        entry of the row, so that no square leaves the range of the numbers.
         """
         unit = _peak(x)
         gauge = self.convex_set.gauge(code)
         over = (gauge > 1).unsqueeze(-1)
         code = torch.where(over, code / gauge.clamp(min=1).unsqueeze(-1), code)
         x = x / unit
-        v = dual / _peak(dual)
-        outside, dual_outside = self.outside(x), self.outside(v)
-        if dual_outside is not None:
-            v = v - dual_outside
+        energy = 0.5 * dot(x, x)
+        x, v = self.inside(x), self.inside(dual / _peak(dual))
         missing = x - self.decode(code) / unit
-        primal = 0.5 * dot(missing, missing)
-        xv, size = dot(x, v), _positive(dot(v, v))
+        xv = dot(x, v)
         reach = self.convex_set.support(self.correlate(v)).unsqueeze(-1)
         margin = (xv - reach / unit).clamp(min=0)
-        if outside is None:
-            reached = 0.5 * margin.square() / size
-        else:
-            r = outside + margin / size * v
-            pull = self.convex_set.support(self.correlate(r)).unsqueeze(-1) / unit
-            reached = dot(x, r) - 0.5 * dot(r, r) - pull
+        gap = 0.5 * dot(missing, missing) - 0.5 * margin.square() / _positive(dot(v, v))
         bound = torch.where(reach > 0, unit * (xv / _positive(reach)), 0.0)
         norm = gauge.clamp(max=1).double() * self.radius
         least = bound.squeeze(-1).clamp(0, 1).double() * self.radius
-        gap = _relative(primal - reached, x)
-        return Certificate(code, gap, (norm - least).clamp(min=0), norm)
+        relative = (gap.clamp(min=0) / _positive(energy)).squeeze(-1).double()
+        return Certificate(code, relative, (norm - least).clamp(min=0), norm)
 
 
 @dataclass(frozen=True)
@@ -177,8 +173,9 @@ class Penalized(Problem):
         norm = lp_norm(code, self.p).unsqueeze(-1)
         penalty = self.penalty / unit
         primal = 0.5 * dot(missing, missing) + penalty * (norm / unit)
-        gap = _relative(primal - self._reached(x, v, penalty), x)
-        return Certificate(code, gap, torch.zeros_like(gap), norm.squeeze(-1).double())
+        gap = (primal - self._reached(x, v, penalty)).clamp(min=0) / _positive(0.5 * dot(x, x))
+        relative = gap.squeeze(-1).double()
+        return Certificate(code, relative, torch.zeros_like(relative), norm.squeeze(-1).double())
 
     def _reached(self, x: Tensor, r: Tensor, penalty: float | Tensor) -> Tensor:
         """max_t t·xᵀr − ½t²‖r‖² over the t ≥ 0 with ‖Dᵀ(tr)‖_q ≤ λ."""
@@ -196,7 +193,3 @@ def _peak(rows: Tensor) -> Tensor:
 def _positive(value: Tensor) -> Tensor:
     """Put 1 in the place of 0, where a division by it does not matter."""
     return torch.where(value > 0, value, 1.0)
-
-
-def _relative(gap: Tensor, x: Tensor) -> Tensor:
-    return (gap.clamp(min=0) / _positive(0.5 * dot(x, x))).squeeze(-1).double()

@@ -43,10 +43,13 @@ class Secular:
     def step(self, state: SecularState, index: int) -> SecularState:
         """One Newton step for 1/‖ζ(λ)‖ = 1/c."""
         x, metric = state.target.x, state.target.white.metric
-        shrink = 1 / (1 + state.multiplier * metric)
-        zeta = x * shrink
-        norm = dot(zeta, zeta).sqrt()
-        move = norm.square() / dot(zeta, zeta * metric * shrink) * (norm / state.target.radius - 1)
+        slope = metric / (1 + state.multiplier * metric)
+        zeta = x / (1 + state.multiplier * metric)
+        peak = zeta.abs().amax(-1, keepdim=True)
+        relative = zeta / peak  # whose squares are in range, whatever λ
+        size = dot(relative, relative)
+        move = size / dot(relative, relative * slope)
+        move = move * (peak * size.sqrt() / state.target.radius - 1)
         move = torch.where(state.settled, 0.0, move)
         scale = state.multiplier + 1 / metric.amax(-1, keepdim=True)
         settled = state.settled | (move.abs() <= 8 * torch.finfo(x.dtype).eps * scale)

@@ -120,6 +120,10 @@ class Target(RowState):
         scaled = (radius / unit).clamp(limit.tiny, limit.max).to(x.dtype)
         return cls(coordinates / length, scaled, unit, white)
 
+    def binds(self, bound: Tensor) -> Tensor:
+        """Whether a lower bound on the norm of exact codes exceeds c, by more than rounding."""
+        return bound > self.radius * (1 + 64 * torch.finfo(self.x.dtype).eps)
+
     def answer(self, code: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
         """Turn a code and a dual vector of x̄ into those of x, the latter up to its length."""
         return (code * self.unit).to(code.dtype), self.white.unwhiten(dual)

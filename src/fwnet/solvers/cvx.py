@@ -1,0 +1,140 @@
+"""The same problems through CVXPY (extra `cvx`): the independent solver to compare with.
+
+The p-norm is written with power cones, exactly, and solved by Clarabel row by row. Where an exact
+code exists, a second problem finds the one of least norm:  min ‖z‖_p  s.t.  Dz = UUᵀx.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fwnet.functional import value_of
+from fwnet.sets import LpBall
+from fwnet.solvers.loop import BindableMethod
+from fwnet.solvers.problem import Constrained, Penalized, Problem
+from fwnet.solvers.rows import RowState
+
+__all__ = ["CVX"]
+
+EXACT = 1e-7  # a residual of this part of x is that of an exact code: what the solver calls zero
+
+
+@dataclass(frozen=True)
+class CVXState(RowState):
+    """Rows before and after the solver was asked."""
+
+    problem: Problem
+    x: Tensor
+    code: Tensor
+    dual: Tensor
+    asked: Tensor  # (rows,)
+
+
+@dataclass(frozen=True)
+class CVX(BindableMethod):
+    """CVXPY with Clarabel, or another conic solver; `options` go to `cvxpy.Problem.solve`."""
+
+    solver: str = "CLARABEL"
+    options: dict[str, Any] = field(default_factory=dict)
+    least_norm: bool = True
+    max_steps: int = 1
+
+    def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Rows:
+        """Make it ready for the rows of a problem."""
+        try:
+            import cvxpy as cp
+        except ImportError as error:
+            raise ImportError('method "cvx" needs CVXPY: pip install "fwnet[cvx]"') from error
+        if not isinstance(problem, Constrained | Penalized):
+            raise TypeError(f"expected a coding problem, got {type(problem).__name__}")
+        if isinstance(problem, Constrained) and not isinstance(problem.convex_set, LpBall):
+            raise TypeError(f'method "cvx" takes LpBall, got {type(problem.convex_set).__name__}')
+        return _Rows(cp, problem, self)
+
+    def wants_float64(self, problem: Problem) -> bool:
+        """CVXPY computes in float64."""
+        return True
+
+
+class _Rows:
+    def __init__(self, cp: Any, problem: Constrained | Penalized, settings: CVX):
+        self.cp, self.problem, self.settings = cp, problem, settings
+        self._shared = self._models(problem.dictionary) if problem.factors is None else None
+
+    def init(self, x: Tensor) -> CVXState:
+        code = x.new_zeros(len(x), self.problem.dictionary.shape[1])
+        asked = torch.zeros(len(x), dtype=torch.bool, device=x.device)
+        return CVXState(self.problem, x, code, torch.zeros_like(x), asked)
+
+    def step(self, state: CVXState, index: int) -> CVXState:
+        code, dual = np.zeros(state.code.shape), np.zeros(state.x.shape)
+        x = state.x.double()
+        reachable = state.problem.inside(x).cpu().numpy()
+        for row, target in enumerate(x.cpu().numpy()):
+            models = self._shared or self._models(self._dictionary(state.problem, row))
+            code[row], dual[row] = self._solve(models, target, reachable[row])
+        return dataclasses.replace(
+            state,
+            code=torch.from_numpy(code).to(state.code),
+            dual=torch.from_numpy(dual).to(state.dual),
+            asked=torch.ones_like(state.asked),
+        )
+
+    def finished(self, state: CVXState) -> Tensor:
+        return state.asked
+
+    def answer(self, state: CVXState) -> tuple[Tensor, Tensor]:
+        return state.code, state.dual
+
+    def _dictionary(self, problem: Problem, row: int) -> Tensor:
+        assert problem.factors is not None
+        return problem.factors[row].unsqueeze(-1) * problem.dictionary
+
+    def _models(self, dictionary: Tensor) -> dict[str, Any]:
+        """Write both problems once, with x as a parameter."""
+        cp, matrix = self.cp, dictionary.double().cpu().numpy()
+        z, x = cp.Variable(matrix.shape[1]), cp.Parameter(matrix.shape[0])
+        squares = 0.5 * cp.sum_squares(x - matrix @ z)
+        models = {"z": z, "x": x, "matrix": matrix}
+        if isinstance(self.problem, Penalized):
+            norm = self._norm(z, self.problem.p)
+            models["first"] = cp.Problem(cp.Minimize(squares + self.problem.penalty * norm))
+            return models
+        norm = self._norm(z, value_of(self.problem.convex_set.p))  # type: ignore[attr-defined]
+        models["first"] = cp.Problem(cp.Minimize(squares), [norm <= self.problem.radius])
+        models["exact"] = cp.Problem(cp.Minimize(norm), [matrix @ z == x])
+        return models
+
+    def _norm(self, z: Any, p: float) -> Any:
+        if p in (1, 2, np.inf):
+            return self.cp.norm(z, "inf" if p == np.inf else p)
+        return self.cp.pnorm(z, p, approx=False)
+
+    def _solve(
+        self, models: dict[str, Any], x: np.ndarray, reachable: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The code and a dual vector of one row; zeros where the solver gives up."""
+        z, nothing = models["z"], (np.zeros(models["z"].shape), np.zeros_like(x))
+        if not self._ask(models["first"], models["x"], x):
+            return nothing
+        code = z.value
+        residual = reachable - models["matrix"] @ code
+        is_exact = np.linalg.norm(residual) <= EXACT * np.linalg.norm(x)
+        wanted = is_exact and "exact" in models and self.settings.least_norm
+        if wanted and self._ask(models["exact"], models["x"], reachable):
+            return z.value, -models["exact"].constraints[0].dual_value
+        return code, residual
+
+    def _ask(self, model: Any, parameter: Any, x: np.ndarray) -> bool:
+        parameter.value = x
+        try:
+            model.solve(solver=self.settings.solver, **self.settings.options)
+        except self.cp.error.SolverError:
+            return False
+        return model.status in ("optimal", "optimal_inaccurate")

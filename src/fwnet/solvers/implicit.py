@@ -1,0 +1,227 @@
+"""Gradients of a certified code, by differentiating the conditions that make it optimal.
+
+Where the constraint binds, with r = x − Dz, t = |z|/c and n = sign(z)·t^(p−1),
+
+    Dᵀr = λ·n,   ‖z‖_p = c    ⟹    K a + β n = g,   nᵀa = 0,     K = DᵀD + diag(h)
+
+for the upstream gradient g, and then ∂x = D a, ∂D = r aᵀ − (D a) zᵀ, ∂c = β. Where the code is an
+exact one of least norm, n = Dᵀv and Dz = x, so that
+
+    H a + Dᵀb = g,   D a = 0,     ∂x = b,   ∂D = v aᵀ − b zᵀ
+
+Both are solved with one k × k matrix V diag(1/h) Vᵀ (+ Λ) a row, the one of the solvers. At p = 1
+and p = ∞ the code moves along the face it lies on: h is 0 for its free entries and infinite for
+the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fwnet.functional import lp_norm, value_of
+from fwnet.solvers.problem import Constrained
+from fwnet.solvers.whitened import cholesky_factor, cholesky_solve, dot, weighted_gram
+
+__all__ = ["attach_gradient"]
+
+FLATTEST = 1e10  # bound on 1/h relative to its unit, for p > 2, where it is infinite at z_i = 0
+ON_FACE = 1e-7  # an entry that is so near its bound, relatively, is on it
+REFINEMENTS = 4
+
+
+def attach_gradient(
+    code: Tensor,
+    problem: Constrained,
+    x: Tensor,
+    dictionary: Tensor,
+    p: float | Tensor,
+    radius: float | Tensor,
+) -> Tensor:
+    """Return the rows of code as a differentiable function of x, dictionary, p and radius.
+
+    `problem` holds the same numbers without gradients; x is as it was given, before its weights.
+    """
+    exponent, c = (
+        value if isinstance(value, Tensor) else torch.tensor(value) for value in (p, radius)
+    )
+    attached: Tensor = _Code.apply(x, dictionary, exponent, c, code, problem)
+    return attached
+
+
+class _Code(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        x: Tensor, dictionary: Tensor, p: Tensor, radius: Tensor, code: Tensor, problem: Constrained
+    ) -> Tensor:
+        return code.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, _, p, radius, code, problem = inputs
+        ctx.problem, ctx.scalars = problem, (p, radius)
+        ctx.save_for_backward(x, code)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, code = ctx.saved_tensors
+        p, radius = ctx.scalars
+        by_x, by_dictionary, by_p, by_radius = _gradients(ctx.problem, x, code, grad)
+        return by_x, by_dictionary, by_p.to(p), by_radius.to(radius), None, None
+
+
+def _gradients(
+    problem: Constrained, x: Tensor, code: Tensor, grad: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sum over rows, in float64; rows whose code or x is not finite take no part."""
+    ball = problem.convex_set
+    p, c = value_of(ball.p), value_of(ball.radius)  # type: ignore[attr-defined]
+    problem = problem.to(torch.float64)
+    usable = x.isfinite().all(-1) & code.isfinite().all(-1) & (code != 0).any(-1)
+    index = usable.nonzero().squeeze(-1)
+    part = problem.select(index)
+    factors = part.factors
+    z, g = code[index].double(), grad[index].double()
+    target = x[index].double()
+    if factors is not None:
+        target = torch.where(factors > 0, factors * target, 0.0)
+    residual = target - part.decode(z)
+    norm = lp_norm(z, p).unsqueeze(-1)
+    # On the sphere and pulled outward: the constraint binds.
+    on_sphere = norm >= c * (1 - 64 * torch.finfo(code.dtype).eps)
+    binds = on_sphere & (dot(part.correlate(residual), z) > 0)
+    rows = _Rows(part, z, g, residual, norm, binds, p)
+    solved = rows.smooth() if 1 < p < math.inf else rows.polyhedral()
+    a, image, v, coefficients, beta, by_p = solved
+    if factors is not None:
+        residual, image, v = (factors * t for t in (residual, image, v))
+    # r aᵀ − (Da) zᵀ where the constraint binds, v aᵀ + r bᵀ − (Db) zᵀ elsewhere: in one form.
+    by_dictionary = residual.T @ coefficients + v.T @ a - image.T @ z
+    by_x = torch.zeros_like(x)
+    by_x[index] = image.to(x.dtype)
+    return by_x, by_dictionary.to(x.dtype), by_p.sum(), beta.sum()
+
+
+class _Rows:
+    """The adjoint systems of some rows; every result is (a, ∂x, v, coefficients of r, ∂c, ∂p)."""
+
+    def __init__(
+        self,
+        problem: Constrained,
+        z: Tensor,
+        grad: Tensor,
+        residual: Tensor,
+        norm: Tensor,
+        binds: Tensor,
+        p: float,
+    ):
+        self.problem, self.white, self.p = problem, problem.white, p
+        self.z, self.grad, self.residual, self.norm, self.binds = z, grad, residual, norm, binds
+        self.metric = self.white.metric / self.white.scale**2  # Λ in the units of D itself
+        self.multiplier = dot(problem.correlate(residual), z) / norm  # λ
+
+    def smooth(self) -> tuple[Tensor, ...]:
+        """1 < p < ∞."""
+        p, z, binds = self.p, self.z, self.binds
+        t = z.abs() / self.norm
+        n = torch.copysign(t.pow(p - 1), z)
+        unit = self.norm / (p - 1) / torch.where(binds, self.multiplier, 1.0)
+        tiny = torch.finfo(t.dtype).tiny
+        inverse_h = unit * t.clamp(min=tiny).pow(2 - p).clamp(max=FLATTEST)
+        solve, part = self._woodbury(inverse_h)
+        a = solve(self.grad)
+        by_norm = solve(n)
+        beta = torch.where(binds, dot(n, a) / _nonzero(dot(n, by_norm)), 0.0)
+        a = a - beta * by_norm
+        image, v, coefficients = self._images(a, part(self.grad), n)
+        log_t = torch.where(t > 0, t, 1.0).log()
+        along_norm = beta * self.norm / p * dot(t.pow(p), log_t)
+        scale = torch.where(binds, self.multiplier, 1.0)
+        by_p = -scale * dot(a, n * log_t) - along_norm
+        return a, image, v, coefficients, beta, by_p
+
+    def polyhedral(self) -> tuple[Tensor, ...]:
+        """p = 1 or p = ∞; by_p is 0, p being at the end of its range."""
+        z, binds = self.z, self.binds
+        size = z.abs()
+        peak = size.amax(-1, keepdim=True)
+        if self.p == 1:
+            free, fixed_sign = size > ON_FACE * peak, None
+        else:
+            free = size < (1 - ON_FACE) * peak
+            fixed_sign = torch.where(free, 0.0, z.sign())
+        mask = free.to(z.dtype)
+        a, beta = self._on_face(mask, z.sign() * mask if self.p == 1 else None)
+        white = self.white
+        # An exact code is the solution of the square system of its free entries (and level).
+        gram = weighted_gram(white, mask)
+        right = white.synthesize(mask * self.grad)
+        if fixed_sign is not None:
+            level = white.synthesize(fixed_sign)
+            gram = gram + level.unsqueeze(-1) * level.unsqueeze(-2)
+            right = right + level * dot(fixed_sign, self.grad)
+        inner = cholesky_solve(cholesky_factor(gram), right)
+        a = torch.where(binds, a, 0.0)
+        image, v, coefficients = self._images(a, inner, torch.zeros_like(z))
+        if fixed_sign is not None:
+            pulled = self.grad - self.problem.correlate(torch.where(binds, image, 0.0))
+            beta = dot(fixed_sign, pulled)
+        return a, image, v, coefficients, torch.where(binds, beta, 0.0), torch.zeros_like(beta)
+
+    def _on_face(self, mask: Tensor, normal: Tensor | None) -> tuple[Tensor, Tensor]:
+        """D_FᵀD_F a + βn = g on the free entries, with nᵀa = 0 if there is a normal.
+
+        Solved with a small h in the place of 0, and refined until that h does not matter.
+        """
+        soft = 1e-4 * self.white.scale**2
+        solve, _ = self._woodbury(mask / soft, everywhere=True)
+
+        def exact(right: Tensor) -> Tensor:
+            a = solve(right)
+            for _ in range(REFINEMENTS):
+                image = self.problem.correlate(self.problem.decode(a))
+                a = a + solve(right - image)
+            return a * mask
+
+        a = exact(self.grad)
+        if normal is None:
+            return a, torch.zeros_like(self.norm)
+        by_norm = exact(normal)
+        beta = dot(normal, a) / _nonzero(dot(normal, by_norm))
+        return a - beta * by_norm, beta
+
+    def _woodbury(
+        self, inverse_h: Tensor, everywhere: bool = False
+    ) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+        """Return u ↦ K⁻¹u, and u ↦ the vector whose Vᵀ(…) is what D takes away from u."""
+        white = self.white
+        matrix = weighted_gram(white, inverse_h)
+        with_metric = torch.ones_like(self.binds) if everywhere else self.binds
+        matrix.diagonal(dim1=-2, dim2=-1).add_(torch.where(with_metric, self.metric, 0.0))
+        factor = cholesky_factor(matrix)
+
+        def part(u: Tensor) -> Tensor:
+            return cholesky_solve(factor, white.synthesize(inverse_h * u))
+
+        def solve(u: Tensor) -> Tensor:
+            return inverse_h * (u - white.analyze(part(u)))
+
+        return solve, part
+
+    def _images(self, a: Tensor, inner: Tensor, n: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """∂x, v, and what multiplies r in ∂D; `inner` is Σ(Db) in whitened coordinates."""
+        white, binds = self.white, self.binds
+        exact_image = white.unwhiten(inner / white.scale)
+        image = torch.where(binds, self.problem.decode(a), exact_image)
+        v = white.unwhiten(white.synthesize(n) / white.scale)
+        back = white.analyze(inner * self.metric)
+        return image, torch.where(binds, 0.0, v), torch.where(binds, a, back)
+
+
+def _nonzero(value: Tensor) -> Tensor:
+    return torch.where(value == 0, 1.0, value)

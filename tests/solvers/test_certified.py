@@ -1,0 +1,334 @@
+"""`solve` with its own methods: optimal, shortest, and honest about both, for every p."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import Lasso, lars_path
+
+from fwnet import LpBall, dual_exponent, solve
+from fwnet.solvers import Status
+from fwnet.solvers.problem import Constrained
+from tests.solvers.problems import EXPONENTS, gaussian, objective, paper
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+@pytest.mark.parametrize("radius", [5.0, 2.5, 0.3])
+def test_certified_at_every_p(p, radius):
+    x, dictionary = paper(60)
+    ball = LpBall(p, radius)
+    solution = solve(x, dictionary, ball)
+    assert solution.certified.all(), solution
+    assert (solution.gap <= 1e-10 * 0.5 * x.square().sum(-1)).all()
+    assert (solution.norm_gap <= 1e-8).all()
+    assert (ball.gauge(solution.code) <= 1 + 1e-12).all()
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
+@pytest.mark.parametrize("radius", [5.0, 0.3])
+def test_agrees_with_cvxpy(p, radius):
+    pytest.importorskip("cvxpy")
+    x, dictionary = paper(2)
+    ours = solve(x, dictionary, LpBall(p, radius))
+    theirs = solve(x, dictionary, LpBall(p, radius), method="cvx", tol=1e-6)
+    assert theirs.certified.all()
+    difference = objective(x, dictionary, ours.code) - objective(x, dictionary, theirs.code)
+    assert (difference.abs() <= 1e-6).all()
+    torch.testing.assert_close(ours.code, theirs.code, rtol=0, atol=2e-4)
+
+
+@given(
+    p=st.sampled_from(EXPONENTS) | st.floats(1.01, 12.0),
+    radius=st.floats(0.05, 20.0),
+    n=st.integers(1, 9),
+    m=st.integers(1, 12),
+    seed=st.integers(0, 10**6),
+)
+def test_optimality_conditions(p, radius, n, m, seed):
+    """z is the oracle's answer to its own gradient, or an exact code that Hölder's bound meets."""
+    x, dictionary = gaussian(3, n, m, seed)
+    ball = LpBall(p, radius)
+    solution = solve(x, dictionary, ball, tol=1e-10)
+    assert solution.certified.all(), (p, radius, n, m, seed, solution, solution.status)
+    residual = x - solution.code @ dictionary.T
+    correlation = residual @ dictionary
+    slack = ball.support(correlation) - (correlation * solution.code).sum(-1)
+    inner = Constrained(dictionary, ball).inside(residual)
+    exact = inner.norm(dim=-1) <= 1e-7 * x.norm(dim=-1)
+    # The Frank-Wolfe gap of the code's own residual may be of the order of the root of the gap.
+    assert (exact | (slack <= 1e-3 * x.square().sum(-1))).all()
+
+
+def test_float32_is_certified_at_its_own_tolerance():
+    x, dictionary = paper(300)
+    for p in (1.02, 1.3, 1.6, 2.0, 3.0, math.inf):
+        for radius in (5.0, 2.5):
+            ball = LpBall(p, radius)
+            solution = solve(x.float(), dictionary.float(), ball)
+            assert solution.certified.all(), (p, radius, solution)
+            assert ball.contains(solution.code).all()
+            precise = solve(x, dictionary, ball).code
+            assert (solution.code - precise).norm(dim=-1).max() < 0.15
+
+
+class TestLeastNorm:
+    """Without it any interpolating code would pass: the least norm has its own certificate."""
+
+    @pytest.mark.parametrize("p", EXPONENTS)
+    def test_no_exact_code_is_shorter(self, p):
+        x, dictionary = gaussian(20, 6, 14)
+        ball = LpBall(p, 100.0)
+        code = solve(x, dictionary, ball).code
+        torch.testing.assert_close(code @ dictionary.T, x, rtol=0, atol=1e-9)
+        _, _, right = torch.linalg.svd(dictionary)
+        generator = torch.Generator().manual_seed(1)
+        norm = ball.gauge(code)
+        for size in (1.0, 1e-2, 1e-4):
+            coefficients = torch.randn(20, 8, dtype=torch.float64, generator=generator)
+            other = code + size * coefficients @ right[6:]
+            assert (ball.gauge(other) >= norm - 1e-8 * norm).all()
+
+    def test_a_longer_exact_code_is_not_certified(self):
+        x, dictionary = gaussian(5, 6, 14)
+        problem = Constrained(dictionary, LpBall(1.3, 100.0))
+        shortest = solve(x, dictionary, problem.convex_set)
+        _, _, right = torch.linalg.svd(dictionary)
+        longer = shortest.code + right[7]
+        # Whatever the dual vector, the bound stays below the least norm.
+        generator = torch.Generator().manual_seed(0)
+        for _ in range(20):
+            v = torch.randn(5, 6, dtype=torch.float64, generator=generator)
+            certificate = problem.certify(x, longer, v)
+            assert (certificate.norm_gap >= (certificate.norm - shortest.code.norm(1.3, -1))).all()
+        assert (problem.certify(x, longer, x).relative_gap < 1e-20).all()
+
+
+class TestCertificate:
+    @given(seed=st.integers(0, 10**6), p=st.sampled_from(EXPONENTS))
+    def test_is_an_upper_bound_for_any_dual_vector(self, seed, p):
+        x, dictionary = gaussian(4, 5, 7, seed)
+        ball = LpBall(p, 0.7)
+        best = objective(x, dictionary, solve(x, dictionary, ball, tol=1e-12).code)
+        generator = torch.Generator().manual_seed(seed)
+        z = ball.project(torch.randn(4, 7, dtype=torch.float64, generator=generator))
+        v = torch.randn(4, 5, dtype=torch.float64, generator=generator)
+        certificate = Constrained(dictionary, ball).certify(x, z, v)
+        gap = certificate.relative_gap * 0.5 * x.square().sum(-1)
+        assert (objective(x, dictionary, z) - best <= gap + 1e-9).all()
+
+    def test_brings_the_code_into_the_ball(self):
+        x, dictionary = gaussian(4)
+        ball = LpBall(1.3, 0.5)
+        outside = torch.ones(4, dictionary.shape[1], dtype=torch.float64)
+        certificate = Constrained(dictionary, ball).certify(x, outside, x)
+        assert (ball.gauge(certificate.code) <= 1 + 1e-15).all()
+
+
+class TestClosedForms:
+    def test_p_2_is_ridge_regression(self):
+        """(DᵀD + λI)z = Dᵀx, and λ = 0 or ‖z‖ = c."""
+        x, dictionary = gaussian(30, 8, 15)
+        code = solve(x, dictionary, LpBall(2.0, 0.5)).code
+        gram = dictionary.T @ dictionary
+        gradient = (x - code @ dictionary.T) @ dictionary
+        multiplier = (gradient * code).sum(-1, keepdim=True) / 0.25
+        expected = torch.linalg.solve(
+            gram + multiplier.unsqueeze(-1) * torch.eye(15, dtype=torch.float64), x @ dictionary
+        )
+        torch.testing.assert_close(code, expected, rtol=1e-9, atol=1e-11)
+        torch.testing.assert_close(code.norm(dim=-1), torch.full((30,), 0.5, dtype=torch.float64))
+        inside = solve(x, dictionary, LpBall(2.0, 100.0)).code
+        torch.testing.assert_close(inside, x @ torch.linalg.pinv(dictionary).T)
+
+    def test_p_1_is_on_the_lasso_path(self):
+        x, dictionary = gaussian(6, 10, 25)
+        for radius in (0.2, 0.8, 1.5):
+            code = solve(x, dictionary, LpBall(1.0, radius)).code
+            residual = x - code @ dictionary.T
+            penalty = (residual @ dictionary).abs().amax(-1)
+            for row in range(len(x)):
+                if residual[row].norm() < 1e-9:
+                    continue
+                lasso = Lasso(
+                    alpha=penalty[row].item() / 10, fit_intercept=False, tol=1e-12, max_iter=10**6
+                ).fit(dictionary.numpy(), x[row].numpy())
+                np.testing.assert_allclose(code[row].numpy(), lasso.coef_, atol=1e-6)
+                assert ((code[row] != 0).numpy() == (np.abs(lasso.coef_) > 1e-9)).all()
+
+    def test_p_1_exact_code_is_where_the_lars_path_ends(self):
+        x, dictionary = gaussian(4, 6, 12)
+        code = solve(x, dictionary, LpBall(1.0, 50.0)).code
+        for row in range(4):
+            _, _, path = lars_path(dictionary.numpy(), x[row].numpy(), method="lasso")
+            np.testing.assert_allclose(code[row].numpy(), path[:, -1], atol=1e-8)
+
+    @pytest.mark.parametrize("p", EXPONENTS)
+    def test_identity_dictionary_is_projection(self, p):
+        y, _ = gaussian(20, 9)
+        ball = LpBall(p, 0.8)
+        code = solve(3 * y, None, ball, tol=1e-13).code
+        torch.testing.assert_close(code, ball.project(3 * y), rtol=0, atol=1e-5)
+
+
+class TestDegenerate:
+    """All end with a valid certificate."""
+
+    @pytest.mark.parametrize("p", EXPONENTS)
+    @pytest.mark.parametrize("radius", [0.5, 50.0])
+    @pytest.mark.parametrize(
+        "dictionary",
+        [
+            pytest.param(torch.ones(1, 1, dtype=torch.float64), id="1x1"),
+            pytest.param(gaussian(1, 1, 6)[1], id="n=1"),
+            pytest.param(gaussian(1, 9, 4)[1], id="m<n"),
+            pytest.param(gaussian(1, 9, 1)[1], id="m=1"),
+            pytest.param(gaussian(1, 6, 3)[1] @ gaussian(1, 3, 10, 1)[1], id="rank 3"),
+            pytest.param(gaussian(1, 6, 5)[1].repeat(1, 3), id="repeated atoms"),
+            pytest.param(
+                torch.cat([gaussian(1, 6, 8)[1], torch.zeros(6, 2, dtype=torch.float64)], 1),
+                id="zero atoms",
+            ),
+            pytest.param(
+                gaussian(1, 6, 10)[1] * torch.logspace(0, -6, 6, dtype=torch.float64)[:, None],
+                id="ill-conditioned",
+            ),
+            pytest.param(1e120 * gaussian(1, 6, 10)[1], id="huge"),
+            pytest.param(1e-120 * gaussian(1, 6, 10)[1], id="tiny"),
+            pytest.param(torch.zeros(6, 10, dtype=torch.float64), id="all zero"),
+        ],
+    )
+    def test_dictionaries(self, dictionary, p, radius):
+        x, _ = gaussian(6, dictionary.shape[0])
+        solution = solve(x, dictionary, LpBall(p, radius))
+        assert solution.certified.all(), solution
+        assert solution.code.isfinite().all()
+
+    @pytest.mark.parametrize("p", EXPONENTS)
+    @pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e30, 1e150])
+    def test_scales(self, p, scale):
+        x, dictionary = gaussian(6)
+        unit = solve(x, dictionary, LpBall(p, 0.5), tol=1e-12).code
+        scaled = solve(scale * x, dictionary, LpBall(p, 0.5 * scale), tol=1e-12)
+        assert scaled.certified.all()
+        torch.testing.assert_close(scaled.code / scale, unit, rtol=0, atol=1e-4)
+        assert solve(scale * x, dictionary, LpBall(p, 0.5)).certified.all()
+
+    @pytest.mark.parametrize("p", EXPONENTS)
+    def test_on_the_border(self, p):
+        """x is exactly as far away as the ball reaches: the two problems meet."""
+        x, dictionary = gaussian(12)
+        least = LpBall(p, 1.0).gauge(solve(x, dictionary, LpBall(p, 100.0), tol=1e-13).code)
+        for row in range(12):
+            for shift in (-1e-7, -1e-13, 0.0, 1e-13, 1e-7):
+                ball = LpBall(p, least[row].item() * (1 + shift))
+                solution = solve(x[row], dictionary, ball)
+                assert solution.certified, (p, shift, solution, solution.norm_gap)
+
+    def test_a_wide_range_of_exponents(self):
+        x, dictionary = gaussian(10)
+        for p in (1.0005, 1.005, 1.999, 2.001, 30.0, 100.0):
+            for radius in (0.3, 1.0, 10.0):
+                solution = solve(x, dictionary, LpBall(p, radius))
+                assert solution.certified.all(), (p, radius, solution)
+
+
+class TestWeights:
+    @pytest.mark.parametrize("p", [1.0, 1.3, 2.0, 3.0, math.inf])
+    def test_weights_are_factors_of_x_and_dictionary(self, p):
+        x, dictionary = gaussian(5)
+        weights = torch.rand(8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        factors = weights.sqrt()
+        ball = LpBall(p, 0.5)
+        expected = solve(factors * x, factors[:, None] * dictionary, ball, tol=1e-13).code
+        for given in (weights, weights.expand(5, 8)):
+            code = solve(x, dictionary, ball, weights=given, tol=1e-13).code
+            torch.testing.assert_close(code, expected, rtol=0, atol=1e-5)
+
+    @pytest.mark.parametrize("shape", [(8, 15), (12, 5)])
+    def test_a_mask_leaves_entries_out(self, shape):
+        x, dictionary = gaussian(6, *shape)
+        generator = torch.Generator().manual_seed(0)
+        mask = torch.rand(x.shape, generator=generator) > 0.4
+        mask[:, :2] = True
+        x[~mask] = torch.nan
+        ball = LpBall(1.4, 0.6)
+        solution = solve(x, dictionary, ball, weights=mask, tol=1e-13)
+        assert solution.certified.all()
+        for row in range(6):
+            seen = mask[row]
+            alone = solve(x[row, seen], dictionary[seen], ball, tol=1e-13).code
+            torch.testing.assert_close(solution.code[row], alone, rtol=0, atol=1e-5)
+
+    def test_nothing_seen_gives_zero(self):
+        x, dictionary = gaussian(2)
+        mask = torch.ones_like(x, dtype=torch.bool)
+        mask[1] = False
+        solution = solve(x, dictionary, LpBall(1.3, 1.0), weights=mask)
+        assert (solution.code[1] == 0).all()
+        assert solution.certified.all()
+
+    def test_refused(self):
+        x, dictionary = gaussian(2)
+        with pytest.raises(ValueError, match=r"weights must have shape \(8,\) or \(2, 8\)"):
+            solve(x, dictionary, LpBall(2.0), weights=torch.ones(3))
+        with pytest.raises(ValueError, match="weights must be finite and >= 0"):
+            solve(x, dictionary, LpBall(2.0), weights=-torch.ones(8, dtype=torch.float64))
+
+
+class TestBadInput:
+    def test_shapes_name_the_other_convention(self):
+        x, dictionary = gaussian(2)
+        with pytest.raises(ValueError, match="pass its transpose"):
+            solve(x, dictionary.T.contiguous(), LpBall(1.3))
+        with pytest.raises(ValueError, match=r"n = 8, the length of x, got \(7, 15\)"):
+            solve(x, dictionary[:7], LpBall(1.3))
+        with pytest.raises(ValueError, match="must not be empty"):
+            solve(x, dictionary[:, :0], LpBall(1.3))
+
+    def test_types(self):
+        x, dictionary = gaussian(2)
+        with pytest.raises(TypeError, match="x must be a tensor, got ndarray"):
+            solve(x.numpy(), dictionary, LpBall(1.3))
+        with pytest.raises(TypeError, match="float32 or float64, got torch.int64"):
+            solve(x.long(), dictionary, LpBall(1.3))
+        with pytest.raises(ValueError, match="dtype and device of x"):
+            solve(x, dictionary.float(), LpBall(1.3))
+        with pytest.raises(TypeError, match="expected a ConvexSet"):
+            solve(x, dictionary, 1.3)
+        with pytest.raises(ValueError, match="p must be in"):
+            solve(x, dictionary, LpBall(torch.tensor(0.5)))
+        with pytest.raises(ValueError, match="dictionary must be finite"):
+            solve(x, dictionary * torch.nan, LpBall(1.3))
+        with pytest.raises(ValueError, match=r"tol must be in \(0, 1\)"):
+            solve(x, dictionary, LpBall(1.3), tol=0.0)
+        with pytest.raises(TypeError, match="method must be a name or a solver"):
+            solve(x, dictionary, LpBall(1.3), method=3)
+
+
+def test_rows_do_not_depend_on_their_company():
+    x, dictionary = paper(40)
+    for p in (1.0, 1.3, 3.0):
+        ball = LpBall(p, 2.5)
+        together = solve(x, dictionary, ball, tol=1e-12).code
+        alone = torch.stack([solve(row, dictionary, ball, tol=1e-12).code for row in x[:5]])
+        torch.testing.assert_close(together[:5], alone, rtol=0, atol=1e-4)
+
+
+def test_repr_and_summary_tell_what_happened():
+    x, dictionary = gaussian(3)
+    x[0] = torch.inf
+    solution = solve(x, dictionary, LpBall(1.3, 1.0))
+    assert solution.summary() == {"certified": 2, "x is not finite": 1}
+    assert "2 certified, 1 x is not finite" in repr(solution)
+    assert [status.words for status in Status][0] == "certified"
+
+
+def test_dual_exponents_are_those_of_the_ball():
+    assert dual_exponent(1.0) == math.inf
+    y = torch.tensor([3.0, -4.0])
+    assert LpBall(1.0, 2.0).support(y) == 8
+    assert LpBall(2.0, 2.0).support(y) == 10
+    assert LpBall(math.inf, 2.0).support(y) == 14
