@@ -14,7 +14,8 @@ import torch as torch  # the one import that everything needs
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from fwnet import functional, nn, sets, solvers
+    from fwnet import coding, functional, nn, sets, solvers
+    from fwnet.coding import LpCoder
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
     from fwnet.sets import ConvexSet, LpBall
     from fwnet.solvers import Solution, solve
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ConvexSet",
     "LpBall",
+    "LpCoder",
     "Solution",
+    "coding",
     "dual_exponent",
     "functional",
     "nn",
@@ -36,13 +39,14 @@ __all__ = [
 _HOMES = {
     "ConvexSet": "fwnet.sets",
     "LpBall": "fwnet.sets",
+    "LpCoder": "fwnet.coding",
     "Solution": "fwnet.solvers",
     "dual_exponent": "fwnet.functional",
     "pool_p": "fwnet.functional",
     "soft_threshold": "fwnet.functional",
     "solve": "fwnet.solvers",
 }
-_ROOMS = {"functional", "nn", "sets", "solvers"}
+_ROOMS = {"coding", "functional", "nn", "sets", "solvers"}
 
 
 def __getattr__(name: str) -> Any:

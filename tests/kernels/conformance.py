@@ -65,11 +65,12 @@ class PoolKernelConformance:
         terms = [g * v for g, v in zip(grad.tolist(), s, strict=True)]
         assert grad_u.isfinite().all()
         assert grad_p.isfinite()
-
+        # A GPU flushes what is below the normal numbers, before it is multiplied by 1/(p − 1).
         floor = torch.finfo(torch.float32).tiny
+        floor_u = floor * (1 + 1 / excess)
         scale = max(abs(t / v) for t, v in zip(terms, u.tolist(), strict=True) if v) / excess
         for value, truth in zip(grad_u.tolist(), exact_u, strict=True):
-            assert truth is None or abs(mp.mpf(value) - truth) <= 1e-4 * scale + floor
+            assert truth is None or abs(mp.mpf(value) - truth) <= 1e-4 * scale + floor_u
         # p and radius: measured against the terms that are summed.
         size = sum(abs(t) for t in terms)
         peak = max(abs(v) for v in u.tolist())

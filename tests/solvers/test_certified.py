@@ -243,8 +243,8 @@ class TestWeights:
         factors = weights.sqrt()
         ball = LpBall(p, 0.5)
         expected = solve(factors * x, factors[:, None] * dictionary, ball, tol=1e-13).code
-        for given in (weights, weights.expand(5, 8)):
-            code = solve(x, dictionary, ball, weights=given, tol=1e-13).code
+        for form in (weights, weights.expand(5, 8)):
+            code = solve(x, dictionary, ball, weights=form, tol=1e-13).code
             torch.testing.assert_close(code, expected, rtol=0, atol=1e-5)
 
     @pytest.mark.parametrize("shape", [(8, 15), (12, 5)])
@@ -292,7 +292,7 @@ class TestBadInput:
         x, dictionary = gaussian(2)
         with pytest.raises(TypeError, match="x must be a tensor, got ndarray"):
             solve(x.numpy(), dictionary, LpBall(1.3))
-        with pytest.raises(TypeError, match="float32 or float64, got torch.int64"):
+        with pytest.raises(TypeError, match="float32 or float64, got"):
             solve(x.long(), dictionary, LpBall(1.3))
         with pytest.raises(ValueError, match="dtype and device of x"):
             solve(x, dictionary.float(), LpBall(1.3))
@@ -323,7 +323,7 @@ def test_repr_and_summary_tell_what_happened():
     solution = solve(x, dictionary, LpBall(1.3, 1.0))
     assert solution.summary() == {"certified": 2, "x is not finite": 1}
     assert "2 certified, 1 x is not finite" in repr(solution)
-    assert [status.words for status in Status][0] == "certified"
+    assert Status.CERTIFIED.words == "certified"
 
 
 def test_dual_exponents_are_those_of_the_ball():

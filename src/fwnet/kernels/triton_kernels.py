@@ -245,7 +245,8 @@ def _pool_backward(
         flat = tl.where(k == 1.0, inv_peak, 0.0)
         if not HAS_EPS:
             flat = tl.where(empty, 0.0, flat)
-        pull = grad * tl.where((u == 0.0) | (peak == float("inf")), flat, pull)
+        zero = tl.abs(u) < SMALLEST  # at p = 2 the exponent of a subnormal would be 0·∞
+        pull = grad * tl.where(zero | (peak == float("inf")), flat, pull)
         unit = inv_peak * 0.0 + 1.0
 
     # All sums along the row at once; s and what is made of it still lack the factor `size`.

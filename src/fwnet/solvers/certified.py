@@ -14,7 +14,7 @@ from fwnet.functional import value_of
 from fwnet.sets import ConvexSet, LpBall
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
-from fwnet.solvers.dual_newton import DualNewton
+from fwnet.solvers.dual_newton import DIRECT_BELOW, DualNewton
 from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe
 from fwnet.solvers.implicit import attach_gradient
 from fwnet.solvers.interior_point import InteriorPoint
@@ -41,6 +41,7 @@ __all__ = [
 TOL = {torch.float64: 1e-10, torch.float32: 1e-6}
 NORM_TOL = 10  # norm_gap may be so many times tol, relative to the norm
 CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 23
+FEWEST_ROWS = 64  # however wide they are: fewer would not keep the machine busy
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
 
 
@@ -64,6 +65,12 @@ class Auto(BindableMethod):
             return Secular(problem.white, radius)
         method = DualNewton if p < 2 else PrimalNewton
         return method(problem.white, p, radius, tol, norm_tol)
+
+    def uses_matrices(self, problem: Problem) -> bool:
+        """All but Newton's method with conjugate gradients do."""
+        assert isinstance(problem, Constrained)
+        ball = problem.convex_set
+        return isinstance(ball, LpBall) and not 1 + DIRECT_BELOW <= value_of(ball.p) <= 2
 
     def wants_float64(self, problem: Problem) -> bool:
         """Newton's method for p < 2 does well in float32; the others divide by what vanishes."""
@@ -161,7 +168,7 @@ def solve_rows(
     num_steps = torch.empty(count, dtype=torch.int32, device=x.device)
     shared = method.bind(problem, tol, NORM_TOL * tol) if problem.factors is None else None
     start = time.monotonic()
-    size = _block_rows(problem, x.device.type)
+    size = _block_rows(problem, method, x.device.type)
     for first in range(0, count, size):
         rows = slice(first, first + size)
         part = problem.select(rows)
@@ -185,9 +192,8 @@ def _solve_block(
 ) -> Solution:
     """Set apart the rows that need no search, run the loop on the others, check its answers."""
     finite = x.isfinite().all(-1)
-    reachable = problem.correlate(torch.where(finite.unsqueeze(-1), x, 0.0)).abs().amax(-1)
-    size = x.abs().amax(-1) * problem.dictionary.abs().amax()
-    searched = finite & (reachable > 4 * torch.finfo(x.dtype).eps * size)
+    inside = problem.inside(torch.where(finite.unsqueeze(-1), x, 0.0)).abs().amax(-1)
+    searched = inside > 64 * torch.finfo(x.dtype).eps * x.abs().amax(-1)
     everything = bool(searched.all())
     index = slice(None) if everything else searched.nonzero().squeeze(-1)
     code = x.new_zeros(len(x), problem.dictionary.shape[1])
@@ -247,14 +253,18 @@ def _refined(
     return solution
 
 
-def _block_rows(problem: Problem, device: str) -> int:
+def _block_rows(problem: Problem, method: BindableMethod, device: str) -> int:
     """How many rows to take at a time: what fits the cache of a CPU, or the memory of a GPU."""
     n, m = problem.dictionary.shape
     entries, matrix_entries = (
         (CPU_ENTRIES, CPU_MATRIX_ENTRIES) if device == "cpu" else (GPU_ENTRIES, GPU_MATRIX_ENTRIES)
     )
-    per_matrix = n * m if problem.factors is not None else min(n, m) ** 2
-    return max(1, min(entries // max(1, m, n), matrix_entries // max(1, per_matrix)))
+    rows = max(FEWEST_ROWS, entries // max(n, m))
+    if problem.factors is not None:
+        rows = min(rows, matrix_entries // (n * m))
+    elif method.uses_matrices(problem):
+        rows = min(rows, matrix_entries // min(n, m) ** 2)
+    return max(1, rows)
 
 
 def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:

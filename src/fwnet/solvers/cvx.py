@@ -22,7 +22,7 @@ from fwnet.solvers.rows import RowState
 
 __all__ = ["CVX"]
 
-EXACT = 1e-7  # a residual of this part of x is that of an exact code: what the solver calls zero
+EXACT = 1e-4  # a residual of this part of x may be that of an exact code, for all the solver says
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,12 @@ class _Rows:
             return nothing
         code = z.value
         residual = reachable - models["matrix"] @ code
-        is_exact = np.linalg.norm(residual) <= EXACT * np.linalg.norm(x)
-        wanted = is_exact and "exact" in models and self.settings.least_norm
+        near = np.linalg.norm(residual) <= EXACT * np.linalg.norm(x)
+        wanted = near and "exact" in models and self.settings.least_norm
         if wanted and self._ask(models["exact"], models["x"], reachable):
-            return z.value, -models["exact"].constraints[0].dual_value
+            assert isinstance(self.problem, Constrained)
+            if models["exact"].value <= self.problem.radius * (1 + 1e-8):
+                return z.value, -models["exact"].constraints[0].dual_value
         return code, residual
 
     def _ask(self, model: Any, parameter: Any, x: np.ndarray) -> bool:

@@ -42,6 +42,7 @@ DIRECT_BELOW = 0.12  # p − 1 below which conjugate gradients would need too ma
 PATH_START, PATH_RATIO = 0.2, 2.5
 PATH_TOL = 1e-2  # how well a row has to be solved before the path goes on
 MAX_HALVINGS = 30
+CONJUGATE_STEPS = (2, 3, 5, 8, 8, 10, 14, 20, 30, 50, 80, 120, 200)  # for each Newton step
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,9 @@ class DualNewton:
 
     def answer(self, state: DualState) -> tuple[Tensor, Tensor]:
         """c·s where the constraint binds, else the exact code."""
-        code = torch.where(state.binds, state.target.radius * state.s, self._exact_code(state))
+        code = state.target.radius * state.s
+        exact = (~state.binds).squeeze(-1).nonzero().squeeze(-1)
+        code[exact] = self._exact_code(state, exact)
         return state.target.answer(code, state.v)
 
     def _evaluate(self, target: Target, v: Tensor, y: Tensor, rung: int) -> DualState:
@@ -135,18 +138,16 @@ class DualNewton:
         length = dot(state.target.x, state.target.x).squeeze(-1)
         near = (~binds & (squared.sum(-1) <= 1e4 * norm_tol * length)).nonzero().squeeze(-1)
         if len(near):
-            part = state.select(near) if len(near) < len(binds) else state
-            norm = lp_norm(self._exact_code(part), self.path[state.rung])
-            solved[near] = norm - part.bound.squeeze(-1) <= norm_tol * norm
+            norm = lp_norm(self._exact_code(state, near), self.path[state.rung])
+            solved[near] = norm - state.bound[near].squeeze(-1) <= norm_tol * norm
         return solved
 
     @staticmethod
-    def _exact_code(state: DualState) -> Tensor:
+    def _exact_code(state: DualState, rows: Tensor) -> Tensor:
         """N·s, moved by the shortest way to where Vz = x holds exactly."""
-        missing = state.target.white.analyze(
-            torch.where(state.binds, 0.0, state.norm) * state.vs - state.target.x
-        )
-        return torch.addcmul(-missing, state.s, state.norm)
+        norm, s, vs, x = (t[rows] for t in (state.norm, state.s, state.vs, state.target.x))
+        missing = state.target.white.select(rows).analyze(torch.addcmul(x, norm, vs, value=-1))
+        return missing.addcmul_(s, norm)
 
     def _hessian(self, state: DualState) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Write the Hessian as (diag(d) + b·V diag(w) Vᵀ + e·(Vs)(Vs)ᵀ)/f: return d, b, e and f.
@@ -169,7 +170,10 @@ class DualNewton:
         return cholesky_solve(cholesky_factor(matrix), -factor * state.gradient)
 
     def _iterative_direction(self, state: DualState, index: int) -> Tensor:
-        """Preconditioned conjugate gradients in float32, to a residual that shrinks with index."""
+        """Preconditioned conjugate gradients in float32, more of them with every Newton step.
+
+        Their number does not depend on the rows, so that neither does a row on its company.
+        """
         low = torch.float32
         white = self._low if self.white.shared else state.target.white.to(low)
         size = state.gradient.abs().amax(-1, keepdim=True)
@@ -182,18 +186,26 @@ class DualNewton:
         step = torch.zeros_like(residual)
         search = inverse * residual
         progress = dot(residual, search)
-        goal = progress * max(0.03, 0.35 * 0.5**index) ** 2
-        for _ in range(2 * white.basis.shape[-2] + 10):
-            image = white.synthesize(white.analyze(search).mul_(w))
-            image.addcmul_(diagonal, search).addcmul_(vs, rank_one * dot(vs, search))
-            along = progress / dot(search, image).clamp_(min=tiny)
+        count = CONJUGATE_STEPS[min(index, len(CONJUGATE_STEPS) - 1)]
+        count = min(count, 2 * white.basis.shape[-2])
+        # Large temporaries are made once: getting them from the system costs more than their use.
+        coefficients, image = torch.empty_like(w), torch.empty_like(residual)
+        scaled, product = torch.empty_like(residual), torch.empty_like(residual)
+
+        def inner(a: Tensor, b: Tensor) -> Tensor:
+            return torch.mul(a, b, out=product).sum(-1, keepdim=True)
+
+        for left in range(count - 1, -1, -1):
+            white.analyze(search, out=coefficients).mul_(w)
+            white.synthesize(coefficients, out=image)
+            image.addcmul_(diagonal, search).addcmul_(vs, rank_one * inner(vs, search))
+            along = progress / inner(search, image).clamp_(min=tiny)
             step.addcmul_(search, along)
-            residual.addcmul_(image, along, value=-1)
-            scaled = inverse * residual
-            previous, progress = progress, dot(residual, scaled)
-            if (progress > goal).sum() * 8 <= len(progress):
-                break
-            search = torch.addcmul(scaled, search, progress / previous.clamp(min=tiny))
+            if left:
+                residual.addcmul_(image, along, value=-1)
+                torch.mul(inverse, residual, out=scaled)
+                previous, progress = progress, inner(residual, scaled)
+                search.mul_(progress / previous.clamp_(min=tiny)).add_(scaled)
         return step.to(size.dtype).mul_(size * factor)
 
     def _search(self, state: DualState, d: Tensor, dy: Tensor) -> DualState:

@@ -80,7 +80,7 @@ class InteriorPoint:
         target = Target.of(x, self.radius, self.white.to(x.dtype))
         white = target.white
         z = white.analyze(target.x)
-        # The dual vector of z, or that of the code 0 if it shows that c is short of every exact code.
+        # The dual vector of z, or that of the code 0 if it shows that no exact code is within c.
         v = target.x / white.metric
         y = white.analyze(v)
         far = target.binds(dot(target.x, v) / lp_norm(y, dual_exponent(self.p)).unsqueeze(-1))

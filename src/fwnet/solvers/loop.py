@@ -51,6 +51,10 @@ class BindableMethod(Protocol):
         """Make it ready for the rows of a problem."""
         ...
 
+    def uses_matrices(self, problem: Problem) -> bool:
+        """Whether a step holds a k × k matrix for every row, which limits how many fit."""
+        return False
+
     def wants_float64(self, problem: Problem) -> bool:
         """Whether float32 rows are better solved in float64."""
         return False

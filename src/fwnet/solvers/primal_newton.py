@@ -193,7 +193,7 @@ def _made_exact(target: Target, z: Tensor) -> Tensor:
 
 
 def _ridge(target: Target, p: float) -> Tensor:
-    """The p = 2 code z(λ) = Vᵀ(x/(1 + λΛ)) whose p-norm is c: where the search on the sphere starts."""
+    """The p = 2 code z(λ) = Vᵀ(x/(1 + λΛ)) whose p-norm is c: a start on the sphere."""
     low, high = (torch.full_like(target.radius, value) for value in (-40.0, 40.0))
 
     def code(log_multiplier: Tensor) -> Tensor:

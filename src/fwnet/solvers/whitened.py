@@ -63,13 +63,13 @@ class Whitened:
         """Turn a dual vector of x̂ into one of x: U diag(s)⁻¹ v, whose Dᵀ(…) is σ·Vᵀv."""
         return _times(v, self.to_white.mT)
 
-    def analyze(self, v: Tensor) -> Tensor:
+    def analyze(self, v: Tensor, out: Tensor | None = None) -> Tensor:
         """v ↦ Vᵀv, (rows, k) to (rows, m)."""
-        return _times(v, self.basis)
+        return _times(v, self.basis, out)
 
-    def synthesize(self, z: Tensor) -> Tensor:
+    def synthesize(self, z: Tensor, out: Tensor | None = None) -> Tensor:
         """z ↦ Vz, (rows, m) to (rows, k)."""
-        return _times(z, self.basis.mT)
+        return _times(z, self.basis.mT, out)
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
         fields = (self.basis, self.metric, self.to_white, self.scale)
@@ -170,7 +170,8 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return product.unsqueeze(-1)
 
 
-def _times(rows: Tensor, matrix: Tensor) -> Tensor:
+def _times(rows: Tensor, matrix: Tensor, out: Tensor | None = None) -> Tensor:
     if matrix.ndim == 2:
-        return rows @ matrix
-    return torch.matmul(rows.unsqueeze(-2), matrix).squeeze(-2)
+        return torch.matmul(rows, matrix, out=out)
+    product = torch.matmul(rows.unsqueeze(-2), matrix).squeeze(-2)
+    return product if out is None else out.copy_(product)

@@ -1,0 +1,189 @@
+"""Certified codes a second: `solve` beside CVXPY, on the paper's synthetic data."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+import time
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import fwnet
+from fwnet.bench.harness import Options, Report, Row, compare
+
+__all__ = ["run"]
+
+P, MADE_AT = 1.3, 5.0
+RADII = (5.0, 2.5)
+SHAPES = ((50, 100), (64, 512))
+AGREEMENT_EXPONENTS = (1.0, 1.02, 1.1, 1.3, 1.6, 2.0, 3.0, 8.0, float("inf"))
+NEW, REUSED = "CVXPY, a new problem", "CVXPY, one problem with x as a parameter"
+TARGETS = {torch.float64: 1 / 150, torch.float32: 1 / 400}
+
+
+def run(options: Options) -> Report:
+    """Time a sample of p = 1.3, certify all of them, and compare with CVXPY at every p."""
+    on_gpu = options.device.type == "cuda"
+    baseline = "codes" if on_gpu else "CVXPY with Clarabel, a sample, all cores"
+    report = options.report("codes", baseline)
+    if on_gpu:
+        _run_on_gpu(options, report)
+    else:
+        _run_beside_cvxpy(options, report)
+    return report
+
+
+def paper_data(count: int, n: int = 50, m: int = 100) -> tuple[Tensor, Tensor]:
+    """Codes projected on the ball of radius 5, unit-norm atoms, noise of deviation 0.1."""
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, dtype=torch.float64, generator=generator)
+
+    code = fwnet.LpBall(P, MADE_AT).project(normal(count, m))
+    dictionary = torch.nn.functional.normalize(normal(n, m), dim=0)
+    return code @ dictionary.T + 0.1 * normal(count, n), dictionary
+
+
+def _run_beside_cvxpy(options: Options, report: Report) -> None:
+    """All times are those of one sample, both ways using all cores."""
+    for n, m in SHAPES:
+        count = 1_500 if options.quick or m > 100 else 15_000
+        x, dictionary = paper_data(count, n, m)
+        cvx_count = 2 * (os.cpu_count() or 1) * (2 if options.quick else 10)
+        for radius in RADII:
+            ball = fwnet.LpBall(P, radius)
+            group = f"p = {P}, n = {n}, m = {m}, radius {radius:g}"
+            cvx = _time_cvxpy(x[:cvx_count], dictionary, radius)
+            report.rows += [
+                Row(group, name, value / cvx[NEW], 1e3 * value, 0.0, None)
+                for name, value in cvx.items()
+            ]
+            for dtype, tol in ((torch.float64, 2e-11), (torch.float32, 1e-6)):
+                rows, matrix = x.to(dtype), dictionary.to(dtype)
+                name = f"solve, {str(dtype)[6:]}, tol {tol:g}"
+                (ours,) = compare(
+                    group,
+                    {name: lambda _, r=rows, d=matrix, b=ball, t=tol: fwnet.solve(r, d, b, tol=t)},  # type: ignore[misc]
+                    options,
+                    rounds=3 if options.quick else 7,
+                    warmup=1,
+                )
+                each = ours.milliseconds / count
+                ratio = 1e-3 * each / cvx[NEW]
+                target = TARGETS[dtype] if m == 100 else None
+                report.rows.append(
+                    dataclasses.replace(ours, ratio=ratio, milliseconds=each, target=target)
+                )
+                report.notes[f"{group}, {name}"] = {
+                    "times as fast as CVXPY": 1 / ratio,
+                    "as CVXPY with a parameter": 1e3 * cvx[REUSED] / each,
+                    **_certificates(rows, matrix, ball, tol),
+                }
+    report.notes |= _agreement(2 if options.quick else 50)
+
+
+def _certificates(x: Tensor, dictionary: Tensor, ball: fwnet.LpBall, tol: float) -> dict[str, Any]:
+    solution = fwnet.solve(x, dictionary, ball, tol=tol)
+    gauge = ball.gauge(solution.code)
+    return {
+        "certified": f"{int(solution.certified.sum())} of {len(x)}",
+        "largest gap": solution.gap.max().item(),
+        "largest norm_gap": solution.norm_gap.max().item(),
+        "largest norm over radius, minus 1": gauge.max().item() - 1,
+        "with optimum 0": int((gauge < 1 - 1e-6).sum()),
+    }
+
+
+def _agreement(count: int) -> dict[str, Any]:
+    """Largest differences of objective and code from CVXPY's, and CVXPY's own gap, at every p."""
+    x, dictionary = paper_data(count)
+    notes = {}
+    for p in AGREEMENT_EXPONENTS:
+        for radius in RADII:
+            ball = fwnet.LpBall(p, radius)
+            ours = fwnet.solve(x, dictionary, ball)
+            theirs = fwnet.solve(x, dictionary, ball, method="cvx", tol=1e-6)
+            objectives = [
+                0.5 * (x - s.code @ dictionary.T).square().sum(-1) for s in (ours, theirs)
+            ]
+            notes[f"CVXPY, p = {p:g}, radius {radius:g}, {count} samples"] = {
+                "certified here": int(ours.certified.sum()),
+                "objectives differ by": (objectives[0] - objectives[1]).abs().max().item(),
+                "codes differ by": (ours.code - theirs.code).abs().max().item(),
+                "its own gap": theirs.gap.max().item(),
+            }
+    return notes
+
+
+def _time_cvxpy(x: Tensor, dictionary: Tensor, radius: float) -> dict[str, float]:
+    """Seconds a sample with one process on every core, without looking for the least norm."""
+    processes = os.cpu_count() or 1
+    parts = [part.numpy() for part in x.chunk(processes)]
+    context = multiprocessing.get_context("spawn")
+    ways = {NEW: False, REUSED: True}
+    with context.Pool(processes) as pool:
+        jobs = [
+            (part, dictionary.numpy(), radius, reuse) for reuse in ways.values() for part in parts
+        ]
+        pool.map(_solve_with_cvxpy, [(part[:1], *rest) for part, *rest in jobs], chunksize=1)
+        seconds = {}
+        for name, reuse in ways.items():
+            chosen = [job for job in jobs if job[3] == reuse]
+            slowest = max(pool.map(_solve_with_cvxpy, chosen, chunksize=1))
+            seconds[name] = slowest / len(x)
+    return seconds
+
+
+def _solve_with_cvxpy(job: tuple[Any, ...]) -> float:
+    """What a user would write; returns the seconds it took."""
+    import cvxpy
+
+    cp: Any = cvxpy  # carries no annotations
+    rows, dictionary, radius, reuse = job
+    z, parameter = cp.Variable(dictionary.shape[1]), cp.Parameter(dictionary.shape[0])
+
+    def problem(x: Any) -> Any:
+        squares = cp.sum_squares(x - dictionary @ z)
+        return cp.Problem(cp.Minimize(0.5 * squares), [cp.pnorm(z, P, approx=False) <= radius])
+
+    kept = problem(parameter)
+    if reuse:
+        parameter.value = rows[0]
+        kept.solve(solver=cp.CLARABEL)  # compiled once, not counted
+    start = time.perf_counter()
+    for x in rows:
+        if reuse:
+            parameter.value = x
+            kept.solve(solver=cp.CLARABEL)
+        else:
+            problem(x).solve(solver=cp.CLARABEL)
+    return time.perf_counter() - start
+
+
+def _run_on_gpu(options: Options, report: Report) -> None:
+    count = 100_000 if options.quick else 2_000_000
+    for radius in RADII:
+        ball = fwnet.LpBall(P, radius)
+        for dtype, tol in ((torch.float32, 1e-6), (torch.float64, 1e-10)):
+            rows = count if dtype == torch.float32 else count // 4
+            x, dictionary = (t.to(options.device, dtype) for t in paper_data(min(rows, 100_000)))
+            x = x.repeat(rows // len(x), 1)
+            name = f"{rows:,} codes, {str(dtype)[6:]}"
+            group = f"p = {P}, n = 50, m = 100, radius {radius:g}"
+            (row,) = compare(
+                group,
+                {name: lambda _, x=x, d=dictionary, b=ball, t=tol: fwnet.solve(x, d, b, tol=t)},  # type: ignore[misc]
+                options,
+                rounds=3,
+                warmup=1,
+                hide_launches=False,
+            )
+            report.rows.append(row)
+            report.notes[f"{group}, {name}"] = {
+                "codes a second": 1e3 * rows / row.milliseconds,
+                **_certificates(x[:100_000], dictionary, ball, tol),
+            }

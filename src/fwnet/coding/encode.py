@@ -1,0 +1,175 @@
+"""`encode_file`: the codes of a file of any size, shard by shard, behind `fwnet encode`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from fwnet.coding.array_files import check_suffix
+from fwnet.coding.chunks import named_device
+from fwnet.coding.errors import EncodeError
+from fwnet.coding.shards import EncodeProgress, ShardedEncoding
+from fwnet.coding.work_folder import WorkFolder, folder_of, is_begun
+from fwnet.sets import LpBall
+
+__all__ = ["EncodeReport", "encode_file"]
+
+
+@dataclass(frozen=True)
+class EncodeReport:
+    """What became of a file.
+
+    Attributes:
+        output: Where the codes are.
+        rows: How many there are.
+        rows_resumed: How many of them an earlier run had left.
+        largest_gap: The largest `gap` of a row; see `fwnet.Solution`.
+        largest_norm_gap: The largest `norm_gap` of a row.
+        counts: How many rows ended how, in words.
+        seconds: How long this run took.
+    """
+
+    output: Path
+    rows: int
+    rows_resumed: int
+    largest_gap: float
+    largest_norm_gap: float
+    counts: dict[str, int]
+    seconds: float
+
+    @property
+    def rows_per_second(self) -> float:
+        """How many rows this run coded in a second, reading and writing included."""
+        return (self.rows - self.rows_resumed) / max(self.seconds, 1e-9)
+
+
+def encode_file(
+    data: str | Path,
+    output: str | Path,
+    *,
+    p: float,
+    radius: float,
+    dictionary: str | Path | None = None,
+    tol: float | None = None,
+    device: str | torch.device = "auto",
+    certificates: str | Path | None = None,
+    shard_rows: int | None = None,
+    resume: bool = False,
+    force: bool = False,
+    progress: Callable[[EncodeProgress], None] | None = None,
+) -> EncodeReport:
+    """min_z ½‖x − Dz‖²  s.t.  ‖z‖_p ≤ radius, for every row x of a file, into another file.
+
+    The rows are read, solved and kept in shards; memory does not grow with their number. Shards
+    lie in the folder OUTPUT.parts until all are there and become one file, which is renamed to
+    `output`: it is there whole or not at all. A run that was killed goes on with `resume`, and its
+    output is the same to the last byte, on the same machine with as many threads: rounding is
+    theirs.
+
+    Args:
+        data: A matrix in a file .npy (2 axes) or .parquet (every column a feature), a row a signal.
+            float32 stays float32, every other kind of number becomes float64.
+        output: Where the codes go, .npy or .parquet; one row a code.
+        p: The exponent of the norm, in [1, ∞].
+        radius: The bound on the norm of a code, > 0.
+        dictionary: A file .npy with D of shape (n, m), one atom a column: the paper's convention,
+            the transpose of scikit-learn's `components_`. None stands for the identity.
+        tol: The tolerance of the certificate; see `fwnet.solve`.
+        device: Where to solve; "auto" is a CUDA device where there is one.
+        certificates: A file .npy for one record a row: gap, norm_gap, status_code, num_steps.
+        shard_rows: How many rows make a shard. Default: what makes 16 million numbers.
+        resume: Go on from the shards of an earlier run with the same arguments, if there are any.
+        force: Overwrite files that exist, and without `resume` drop the shards of earlier runs.
+        progress: Called with an `EncodeProgress` now and then.
+
+    Raises `EncodeError`, with one line that says what was expected and what came. What is wrong
+    with the arguments or the data, rows that are not finite included, is found before the work.
+    """
+    start = time.monotonic()
+    tell = progress or (lambda _: None)
+    places = [Path(path) for path in (output, certificates) if path is not None]
+    inputs = [Path(path) for path in (data, dictionary) if path is not None]
+    try:
+        _check_places(places, inputs)
+        encoding = ShardedEncoding(
+            Path(data),
+            None if dictionary is None else Path(dictionary),
+            _ball(p, radius),
+            tol,
+            _device(device),
+            shard_rows,
+        )
+        _check_earlier_work(places, resume, force)
+        manifest = encoding.manifest(tell)
+        with WorkFolder.beside(places[0], manifest, fresh=force and not resume) as work:
+            rows = encoding.source.num_rows
+            resumed = min(work.count_shards() * encoding.shard_rows, rows)
+            missing = [place for place in places if not work.has_delivered(place)]
+            if missing:
+                _check_existing(missing, force)
+                encoding.run(work, tell)
+                summary = encoding.deliver(work, places, tell)
+            else:  # killed after the last rename, with nothing left to do but to tidy up
+                summary, resumed = work.summary(), rows
+            work.remove()
+    except OSError as error:
+        where = error.filename or places[0]
+        raise EncodeError(f"cannot read or write {where}: {error.strerror or error}") from error
+    seconds = time.monotonic() - start
+    return EncodeReport(Path(output), rows, resumed, **summary, seconds=seconds)
+
+
+def _ball(p: float, radius: float) -> LpBall:
+    try:
+        return LpBall(float(p), float(radius))
+    except ValueError as error:
+        raise EncodeError(str(error)) from error
+
+
+def _device(device: str | torch.device) -> torch.device:
+    try:
+        return named_device(device)
+    except ValueError as error:
+        raise EncodeError(str(error)) from error
+
+
+def _check_places(places: list[Path], inputs: list[Path]) -> None:
+    """Raise for outputs that could not be written, or that are inputs."""
+    check_suffix(places[0])
+    for certificates in places[1:]:
+        if certificates.suffix != ".npy":
+            raise EncodeError(f"certificates go to a file that ends in .npy, got {certificates}")
+    taken = {path.resolve() for path in inputs}
+    for place in places:
+        if place.resolve() in taken:
+            raise EncodeError(f"every file must have a path of its own, got {place} twice")
+        taken.add(place.resolve())
+        if not place.parent.is_dir():
+            raise EncodeError(f"cannot write {place}: {place.parent} is not a folder")
+        if not os.access(place.parent, os.W_OK | os.X_OK):
+            raise EncodeError(f"cannot write {place}: no permission in {place.parent}")
+        if place.exists() and not place.is_file():
+            raise EncodeError(f"cannot write {place}: it exists and is not a file")
+
+
+def _check_earlier_work(places: list[Path], resume: bool, force: bool) -> None:
+    """Refuse before the data is read what an earlier run left and nobody spoke of."""
+    folder = folder_of(places[0])
+    if folder.exists() and not (resume or force):
+        raise EncodeError(
+            f"{folder} holds the shards of an earlier run: go on from them with --resume, "
+            "or drop them with --force"
+        )
+    if not is_begun(folder):
+        _check_existing(places, force)
+
+
+def _check_existing(places: list[Path], force: bool) -> None:
+    for place in places:
+        if place.exists() and not force:
+            raise EncodeError(f"{place} exists; overwrite it with --force")

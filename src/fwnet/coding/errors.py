@@ -1,0 +1,9 @@
+"""What a user can mend, said in one line."""
+
+from __future__ import annotations
+
+__all__ = ["EncodeError"]
+
+
+class EncodeError(ValueError):
+    """A file, an option or a disk that does not allow the encoding, with what was expected."""

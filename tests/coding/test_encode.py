@@ -1,0 +1,357 @@
+import functools
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from fwnet import LpBall, solve
+from fwnet.coding import EncodeError, encode_file
+from fwnet.coding.work_folder import WorkFolder
+from fwnet.solvers import Status
+
+P, RADIUS, ROWS, SHARD = 1.3, 2.0, 50, 16  # 4 shards, the last of 2 rows
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def dictionary(rng):
+    atoms = rng.standard_normal((6, 9))
+    return atoms / np.linalg.norm(atoms, axis=0)
+
+
+@pytest.fixture
+def folder(tmp_path, rng, dictionary):
+    """A folder with data.npy (float32) and D.npy."""
+    np.save(tmp_path / "data.npy", rng.standard_normal((ROWS, 6)).astype(np.float32))
+    np.save(tmp_path / "D.npy", dictionary)
+    return tmp_path
+
+
+def encode(folder, data="data.npy", output="codes.npy", **options):
+    settings = {"p": P, "radius": RADIUS, "dictionary": folder / "D.npy", "shard_rows": SHARD}
+    return encode_file(folder / data, folder / output, **(settings | options))
+
+
+def solved(values, dictionary, p=P):
+    """The codes as `solve` finds them, in the same shards."""
+    x, atoms = torch.tensor(values), torch.tensor(dictionary.astype(values.dtype))
+    parts = [solve(part, atoms, LpBall(p, RADIUS)).code for part in x.split(SHARD)]
+    return torch.cat(parts).numpy()
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_codes_are_those_of_solve(folder, dictionary):
+    report = encode(folder)
+    codes = np.load(folder / "codes.npy")
+    data = np.load(folder / "data.npy")
+    assert codes.dtype == np.float32
+    np.testing.assert_array_equal(codes, solved(data, dictionary))
+    assert (report.rows, report.rows_resumed) == (ROWS, 0)
+    assert report.counts == {"certified": ROWS}
+    assert 0 < report.largest_gap < 1e-4
+    assert sorted(path.name for path in folder.iterdir()) == ["D.npy", "codes.npy", "data.npy"]
+
+
+def test_the_file_is_what_numpy_would_have_saved(folder):
+    encode(folder)
+    codes = np.load(folder / "codes.npy")
+    np.save(folder / "again.npy", codes)
+    assert digest(folder / "codes.npy") == digest(folder / "again.npy")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        ("<f4", np.float32),
+        (">f4", np.float32),
+        ("<f8", np.float64),
+        (">f8", np.float64),
+        ("<f2", np.float64),
+        ("i4", np.float64),
+        ("u1", np.float64),
+        ("?", np.float64),
+    ],
+)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_every_kind_of_number_and_both_orders(folder, dictionary, dtype, expected, order):
+    values = (10 * np.load(folder / "data.npy")).clip(0, 200).astype(dtype)
+    np.save(folder / "numbers.npy", np.asarray(values, order=order))
+    encode(folder, "numbers.npy")
+    codes = np.load(folder / "codes.npy")
+    assert codes.dtype == expected
+    np.testing.assert_array_equal(codes, solved(values.astype(expected), dictionary))
+
+
+@pytest.mark.parametrize("p", [1.0, 2.0, 5.0, np.inf])
+def test_every_p(folder, dictionary, p):
+    report = encode(folder, p=p)
+    codes = np.load(folder / "codes.npy")
+    np.testing.assert_array_equal(codes, solved(np.load(folder / "data.npy"), dictionary, p))
+    assert report.counts == {"certified": ROWS}
+
+
+def test_without_a_dictionary_the_code_is_the_nearest_point_of_the_ball(folder):
+    encode(folder, dictionary=None)
+    nearest = LpBall(P, RADIUS).project(torch.tensor(np.load(folder / "data.npy")))
+    np.testing.assert_allclose(np.load(folder / "codes.npy"), nearest, atol=1e-2)
+
+
+def test_certificates(folder, dictionary):
+    report = encode(folder, certificates=folder / "why.npy")
+    records = np.load(folder / "why.npy")
+    assert records.shape == (ROWS,)
+    assert records["gap"].max() == report.largest_gap
+    assert records["norm_gap"].max() == report.largest_norm_gap
+    assert (records["status_code"] == Status.CERTIFIED).all()
+    assert records["num_steps"].max() > 0
+
+
+def test_rows_that_are_not_certified_are_counted(folder, monkeypatch):
+    data = np.load(folder / "data.npy")
+    data[:3] = 0.0  # whose code needs no step
+    np.save(folder / "data.npy", data)
+    monkeypatch.setattr("fwnet.coding.shards.solve", functools.partial(solve, max_steps=0))
+    report = encode(folder)
+    assert report.counts == {"certified": 3, "step limit reached": ROWS - 3}
+    assert report.largest_gap > 1e-3
+
+
+@pytest.mark.parametrize("group_rows", [7, 16, 1000])
+def test_parquet_gives_the_codes_of_npy(folder, group_rows):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    data = np.load(folder / "data.npy")
+    table = pyarrow.table({f"x{i}": data[:, i] for i in range(6)})
+    parquet.write_table(table, folder / "data.parquet", row_group_size=group_rows)
+    encode(folder)
+    encode(folder, "data.parquet", "codes.parquet")
+    expected = np.load(folder / "codes.npy")
+    written = parquet.ParquetFile(folder / "codes.parquet")
+    assert written.schema_arrow.names == [f"code{i}" for i in range(9)]
+    assert [written.metadata.row_group(i).num_rows for i in range(4)] == [16, 16, 16, 2]
+    codes = np.stack([column.to_numpy() for column in written.read().columns], axis=1)
+    assert codes.dtype == np.float32
+    np.testing.assert_array_equal(codes, expected)
+    encode(folder, "data.parquet", "from_parquet.npy")
+    assert digest(folder / "from_parquet.npy") == digest(folder / "codes.npy")
+    encode(folder, "data.npy", "from_npy.parquet")
+    assert digest(folder / "from_npy.parquet") == digest(folder / "codes.parquet")
+
+
+def test_columns_of_parquet_that_are_numbers_of_any_kind(folder, dictionary):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    data = np.load(folder / "data.npy")
+    frame = pandas.DataFrame(data, columns=list("abcdef"))
+    frame["a"] = frame["a"].round().astype("int32")
+    frame["b"] = frame["b"] > 0
+    frame.index = [f"row {i}" for i in range(ROWS)]  # saved as a column, which is no feature
+    frame.to_parquet(folder / "data.parquet")
+    encode(folder, "data.parquet")
+    values = frame.to_numpy(dtype=np.float64)
+    np.testing.assert_array_equal(np.load(folder / "codes.npy"), solved(values, dictionary))
+
+
+class Killed(BaseException):
+    """Nothing catches it, as nothing catches a SIGKILL."""
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".parquet"])
+def test_killed_before_any_change_of_a_file_it_goes_on_to_the_same_bytes(
+    folder, monkeypatch, suffix
+):
+    """Each change of the disk in turn is the one that does not happen any more."""
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    output, why = folder / f"codes{suffix}", folder / "why.npy"
+    options = {"output": output.name, "certificates": why}
+    encode(folder, **options)
+    expected = digest(output), digest(why)
+
+    left = -1
+
+    def count_down(method):
+        def counted(self, *arguments, **keywords):
+            nonlocal left
+            if left == 0:
+                raise Killed
+            left -= 1
+            return method(self, *arguments, **keywords)
+
+        return counted
+
+    for name in ("replace", "unlink", "rmdir", "mkdir"):
+        monkeypatch.setattr(Path, name, count_down(getattr(Path, name)))
+    moments = 0
+    while True:
+        left = -1
+        output.unlink()
+        why.unlink()
+        left = moments
+        try:
+            encode(folder, **options)
+            break
+        except Killed:
+            moments += 1
+        left = -1
+        if Path(f"{output}.parts").exists():
+            is_whole = output.exists()
+            if is_whole and not Path(f"{output}.parts/manifest.json").exists():
+                Path(f"{output}.parts").rmdir()  # killed before its very last act
+            else:
+                report = encode(folder, resume=True, **options)
+                assert report.rows == ROWS
+                assert report.counts == {"certified": ROWS}
+        else:
+            assert not output.exists()
+            encode(folder, **options)
+        assert (digest(output), digest(why)) == expected
+        assert not Path(f"{output}.parts").exists()
+    assert moments > 20  # 4 shards of 2 files, manifests, deliveries, removals
+
+
+def stopped_after(folder, shards, **options):
+    """Encode until so many shards are there."""
+
+    def stop(progress):
+        if progress.stage == "coding" and progress.rows_done > shards * SHARD:
+            raise Killed
+
+    with pytest.raises(Killed):
+        encode(folder, progress=stop, **options)
+
+
+def test_resume_solves_only_what_is_missing(folder, monkeypatch):
+    stopped_after(folder, 2)
+    sizes = []
+
+    def spy(x, *arguments, **options):
+        sizes.append(len(x))
+        return solve(x, *arguments, **options)
+
+    monkeypatch.setattr("fwnet.coding.shards.solve", spy)
+    report = encode(folder, resume=True)
+    assert sizes == [16, 2]
+    assert report.rows_resumed == 32
+
+
+def test_resume_with_nothing_to_go_on_from_begins(folder):
+    assert encode(folder, resume=True).rows_resumed == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "difference"),
+    [
+        ({"p": 1.5}, r"p \(was 1.3, now 1.5\)"),
+        ({"radius": 3.0}, r"radius \(was 2.0, now 3.0\)"),
+        ({"tol": 1e-3}, r"tol \(was None, now 0.001\)"),
+        ({"shard_rows": 10}, r"the rows of a shard \(was 16, now 10\)"),
+        ({"dictionary": None}, r"the dictionary, atoms \(was 9, now 6\)"),
+        ({"data": "other.npy"}, "with something else: the data differs"),
+        ({"data": "wide.npy"}, r"the dtype \(was float32, now float64\)"),
+    ],
+)
+def test_resume_refuses_to_mix(folder, options, difference):
+    data = np.load(folder / "data.npy")
+    np.save(folder / "wide.npy", data.astype(np.float64))
+    data[-1, -1] += 1
+    np.save(folder / "other.npy", data)
+    stopped_after(folder, 1)
+    before = sorted((folder / "codes.npy.parts").iterdir())
+    with pytest.raises(EncodeError, match=difference):
+        encode(folder, resume=True, **options)
+    assert sorted((folder / "codes.npy.parts").iterdir()) == before
+    encode(folder, resume=True)
+
+
+def test_earlier_shards_are_neither_used_nor_dropped_unasked(folder):
+    stopped_after(folder, 2)
+    with pytest.raises(EncodeError, match="go on from them with --resume, or drop them with --f"):
+        encode(folder)
+    assert encode(folder, force=True).rows_resumed == 0
+
+
+def test_an_output_is_not_overwritten_unasked(folder):
+    (folder / "codes.npy").write_text("precious")
+    with pytest.raises(EncodeError, match=r"codes\.npy exists; overwrite it with --force"):
+        encode(folder)
+    assert (folder / "codes.npy").read_text() == "precious"
+    stopped_after(folder, 1, force=True)
+    with pytest.raises(EncodeError, match=r"codes\.npy exists; overwrite it with --force"):
+        encode(folder, resume=True)
+    assert (folder / "codes.npy").read_text() == "precious"
+    report = encode(folder, resume=True, force=True)
+    assert report.rows_resumed == SHARD
+    assert np.load(folder / "codes.npy").shape == (ROWS, 9)
+
+
+def test_a_folder_of_somebody_else_is_left_alone(folder):
+    work = folder / "codes.npy.parts"
+    work.mkdir()
+    (work / "thesis.tex").write_text("precious")
+    for options in ({"force": True}, {"resume": True}):
+        with pytest.raises(EncodeError, match=r"nothing but the shards .* got 'thesis.tex'"):
+            encode(folder, **options)
+    assert [path.name for path in work.iterdir()] == ["thesis.tex"]
+
+
+def test_a_manifest_that_cannot_be_read_is_told(folder):
+    stopped_after(folder, 1)
+    (folder / "codes.npy.parts" / "manifest.json").write_text("{")
+    with pytest.raises(EncodeError, match=r"manifest.json cannot be read; start afresh with --f"):
+        encode(folder, resume=True)
+    encode(folder, force=True)
+
+
+def test_one_process_at_a_time(folder):
+    stopped_after(folder, 1)
+    work = folder / "codes.npy.parts"
+    manifest = json.loads((work / "manifest.json").read_text())
+    with (
+        WorkFolder.beside(folder / "codes.npy", manifest, fresh=False),
+        pytest.raises(EncodeError, match="another process is at work"),
+    ):
+        encode(folder, force=True)
+    encode(folder, resume=True)
+
+
+def test_progress_is_told_of_every_stage_and_never_goes_back(folder):
+    heard = []
+    encode(folder, progress=heard.append)
+    stages = list(dict.fromkeys(progress.stage for progress in heard))
+    assert stages == ["checking", "coding", "writing"]
+    for stage in stages:
+        rows = [progress.rows_done for progress in heard if progress.stage == stage]
+        assert rows == sorted(rows)
+        assert rows[-1] == ROWS
+    assert {progress.rows for progress in heard} == {ROWS}
+
+
+def test_by_default_a_shard_is_as_long_as_its_width_allows(folder, monkeypatch):
+    monkeypatch.setattr("fwnet.coding.chunks.CHUNK_ENTRIES", 15 * 20)
+    heard = []
+    encode(folder, shard_rows=None, progress=heard.append)
+    assert {p.rows_done for p in heard if p.stage == "writing"} == {20, 40, 50}
+
+
+def test_a_full_disk_is_told_and_what_is_done_is_kept(folder, monkeypatch):
+    stopped_after(folder, 1)
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device", str(folder / "codes.npy.parts"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fwnet.coding.work_folder.write_npy", full)
+        with pytest.raises(EncodeError, match=r"cannot read or write .*: No space left on device"):
+            encode(folder, resume=True)
+    assert encode(folder, resume=True).rows == ROWS

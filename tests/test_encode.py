@@ -1,0 +1,373 @@
+"""`fwnet encode` as people meet it: its lines, its exit codes, and what a SIGKILL leaves."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from fwnet.cli import app
+
+OPTIONS = ["--p", "1.3", "--radius", "2", "--device", "cpu"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current folder, with data.npy, 40 × 6, and D.npy, 6 × 9."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "60")  # a narrow terminal must not break the line
+    rng = np.random.default_rng(0)
+    np.save("data.npy", rng.standard_normal((40, 6)))
+    np.save("D.npy", rng.standard_normal((6, 9)))
+    return tmp_path
+
+
+def encode(*arguments, options=OPTIONS):
+    return CliRunner().invoke(app, ["encode", *arguments, *options])
+
+
+def test_codes_and_a_summary(folder):
+    result = encode("data.npy", "-d", "D.npy", "-o", "codes.npy", "--certificates", "why.npy")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["40 rows", "40 certified"]
+    assert lines[2].startswith("largest gap ")
+    assert "largest norm gap" in lines[2]
+    assert lines[3].endswith("rows a second")
+    assert lines[4] == "written to codes.npy"
+    assert np.load("codes.npy").shape == (40, 9)
+    assert np.load("why.npy").shape == (40,)
+
+
+def test_p_may_be_infinite(folder):
+    options = ["--p", "inf", "--radius", "0.1"]
+    assert encode("data.npy", "-o", "codes.npy", options=options).exit_code == 0
+    assert abs(np.load("codes.npy")).max() <= 0.1 * (1 + 1e-12)
+
+
+def test_help_teaches_with_an_example(folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    text = CliRunner().invoke(app, ["encode", "--help"]).stdout
+    assert "fwnet encode data.npy --dictionary D.npy --p 1.3 --radius 5 -o codes.npy" in text
+    for word in ("--resume", "--force", "--tol", "--device", "codes.npy.parts", "fwnet[parquet]"):
+        assert word in text
+
+
+def save(name, values, **options):
+    np.save(name, values, **options)
+
+
+def save_with(position, value):
+    values = np.load("data.npy")
+    values[position] = value
+    np.save("data.npy", values)
+
+
+def write(name, content):
+    with open(name, "wb") as file:  # noqa: PTH123
+        file.write(content)
+
+
+def truncate():
+    with open("data.npy", "r+b") as file:  # noqa: PTH123
+        file.truncate(1000)
+
+
+DATA = ["data.npy", "-o", "codes.npy"]
+WITH_D = [*DATA, "-d", "D.npy"]
+BAD_INPUT = {
+    "data is missing": (None, ["nosuch.npy", "-o", "codes.npy"], "nosuch.npy does not exist"),
+    "data is a folder": (
+        lambda: os.mkdir("folder.npy"),  # noqa: PTH102
+        ["folder.npy", "-o", "codes.npy"],
+        "folder.npy is not a file",
+    ),
+    "data has one axis": (
+        lambda: save("data.npy", np.ones(6)),
+        DATA,
+        "data.npy must have 2 axes, rows and columns, got (6,)",
+    ),
+    "data has three axes": (
+        lambda: save("data.npy", np.ones((2, 3, 4))),
+        DATA,
+        "data.npy must have 2 axes, rows and columns, got (2, 3, 4)",
+    ),
+    "data has no rows": (
+        lambda: save("data.npy", np.ones((0, 6))),
+        DATA,
+        "data.npy must have at least 1 row and 1 column, got 0 × 6",
+    ),
+    "data has no columns": (
+        lambda: save("data.npy", np.ones((6, 0))),
+        DATA,
+        "data.npy must have at least 1 row and 1 column, got 6 × 0",
+    ),
+    "data is complex": (
+        lambda: save("data.npy", np.ones((4, 6), complex)),
+        DATA,
+        "data.npy must hold real numbers, got complex128",
+    ),
+    "data is text": (
+        lambda: save("data.npy", np.array([["a", "b"]])),
+        DATA,
+        "data.npy must hold real numbers, got <U1",
+    ),
+    "data is records": (
+        lambda: save("data.npy", np.zeros((2, 2), [("a", "f8")])),
+        DATA,
+        "data.npy must hold real numbers, got [('a', '<f8')]",
+    ),
+    "data is pickled": (
+        lambda: save("data.npy", np.array([[1, None]], object), allow_pickle=True),
+        DATA,
+        "data.npy must hold numbers, got Python objects, which are never unpickled",
+    ),
+    "data is an empty file": (lambda: write("data.npy", b""), DATA, "data.npy is empty"),
+    "data is no npy file": (
+        lambda: write("data.npy", b"PK\x03\x04 something else"),
+        DATA,
+        "data.npy is not a whole npy file: ",
+    ),
+    "data is cut off": (truncate, DATA, "data.npy is not a whole npy file: "),
+    "data has another suffix": (
+        None,
+        ["data.csv", "-o", "codes.npy"],
+        "expected a file that ends in .npy or .parquet, got data.csv",
+    ),
+    "a value is NaN": (
+        lambda: save_with((17, 2), np.nan),
+        WITH_D,
+        "data.npy must be finite, got NaN, infinite or missing values in 1 of 40 rows, the first "
+        "of them row 17 (counted from 0)",
+    ),
+    "rows are infinite": (
+        lambda: save_with((slice(5, 9), 0), -np.inf),
+        [*WITH_D, "--shard-rows", "7"],
+        "values in 4 of 40 rows, the first of them row 5 (counted from 0)",
+    ),
+    "dictionary is missing": (None, [*DATA, "-d", "nosuch.npy"], "nosuch.npy does not exist"),
+    "dictionary is transposed": (
+        lambda: save("D.npy", np.ones((9, 6))),
+        WITH_D,
+        "D.npy must have shape (n, m) with n = 6, the columns of data.npy, got (9, 6); "
+        "this is scikit-learn's (n_components, n_features): save its transpose",
+    ),
+    "dictionary does not fit": (
+        lambda: save("D.npy", np.ones((5, 7))),
+        WITH_D,
+        "D.npy must have shape (n, m) with n = 6, the columns of data.npy, got (5, 7)",
+    ),
+    "dictionary has one axis": (
+        lambda: save("D.npy", np.ones(6)),
+        WITH_D,
+        "D.npy must have 2 axes, rows and columns, got (6,)",
+    ),
+    "dictionary is not finite": (
+        lambda: save("D.npy", np.full((6, 9), np.nan)),
+        WITH_D,
+        "D.npy must be finite in float64, got NaN or infinity",
+    ),
+    "dictionary is too large for float32": (
+        lambda: (
+            save("D.npy", np.full((6, 9), 1e300)),
+            save("data.npy", np.ones((4, 6), np.float32)),
+        ),
+        WITH_D,
+        "D.npy must be finite in float32, got NaN or infinity",
+    ),
+    "dictionary is parquet": (
+        None,
+        [*DATA, "-d", "D.parquet"],
+        "expected a file that ends in .npy, got D.parquet",
+    ),
+    "output has another suffix": (
+        None,
+        ["data.npy", "-o", "codes.txt"],
+        "expected a file that ends in .npy or .parquet, got codes.txt",
+    ),
+    "output is the input": (
+        None,
+        ["data.npy", "-o", "./data.npy", "--force"],
+        "every file must have a path of its own, got data.npy twice",
+    ),
+    "output is the dictionary": (
+        None,
+        ["data.npy", "-d", "D.npy", "-o", "D.npy", "--force"],
+        "every file must have a path of its own, got D.npy twice",
+    ),
+    "output is the certificates": (
+        None,
+        [*DATA, "--certificates", "codes.npy"],
+        "every file must have a path of its own, got codes.npy twice",
+    ),
+    "certificates have another suffix": (
+        None,
+        [*DATA, "--certificates", "why.npz"],
+        "certificates go to a file that ends in .npy, got why.npz",
+    ),
+    "output is in no folder": (
+        None,
+        ["data.npy", "-o", "no/such/codes.npy"],
+        "cannot write no/such/codes.npy: no/such is not a folder",
+    ),
+    "output is a folder": (
+        lambda: os.mkdir("folder.npy"),  # noqa: PTH102
+        ["data.npy", "-o", "folder.npy", "--force"],
+        "cannot write folder.npy: it exists and is not a file",
+    ),
+    "work folder is a file": (
+        lambda: write("codes.npy.parts", b"precious"),
+        [*DATA, "--force"],
+        "cannot read or write codes.npy.parts: File exists",
+    ),
+    "output exists": (
+        lambda: write("codes.npy", b"precious"),
+        DATA,
+        "codes.npy exists; overwrite it with --force",
+    ),
+    "p is too small": (None, [*DATA, "--p", "0.9"], "p must be in [1, inf], got 0.9"),
+    "p is NaN": (None, [*DATA, "--p", "nan"], "p must be in [1, inf], got nan"),
+    "radius is zero": (None, [*DATA, "--radius", "0"], "radius must be > 0 and finite, got 0.0"),
+    "radius is infinite": (
+        None,
+        [*DATA, "--radius", "inf"],
+        "radius must be > 0 and finite, got inf",
+    ),
+    "tol is zero": (None, [*DATA, "--tol", "0"], "tol must be in (0, 1), got 0.0"),
+    "a shard has no rows": (
+        None,
+        [*DATA, "--shard-rows", "0"],
+        "the rows of a shard must be >= 1, got 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_gives_one_line_and_leaves_nothing(folder, case):
+    prepare, arguments, line = BAD_INPUT[case]
+    if prepare:
+        prepare()
+    before = contents(folder)
+    result = CliRunner().invoke(app, ["encode", *OPTIONS, *arguments])
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert line in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert contents(folder) == before
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+PARQUET = ["data.parquet", "-o", "codes.npy"]
+
+
+def test_bad_parquet_gives_one_line_and_leaves_nothing(folder):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+
+    def refused(line):
+        before = contents(folder)
+        result = encode(*PARQUET)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("Error: ")
+        assert line in result.stderr
+        assert result.stderr.count("\n") == 1
+        assert contents(folder) == before
+
+    frame = pandas.DataFrame({"a": [1.0, None, 3.0], "b": [1, 2, 3]})
+    frame.to_parquet("data.parquet")
+    refused("missing values in 1 of 3 rows, the first of them row 1 (counted from 0)")
+    frame.assign(name="x").to_parquet("data.parquet")
+    refused("every column of data.parquet must hold numbers, got ")
+    frame.assign(name=[[1.0], [2.0], [3.0]]).to_parquet("data.parquet")
+    refused("every column of data.parquet must hold numbers, got list<")
+    frame[:0].to_parquet("data.parquet")
+    refused("data.parquet must have at least 1 row and 1 column, got 0 × 2")
+    write("data.parquet", b"something else")
+    refused("data.parquet is not a whole parquet file: ")
+    write("data.parquet", b"")
+    refused("data.parquet is not a whole parquet file: ")
+
+
+@pytest.mark.parametrize("arguments", [PARQUET, ["data.npy", "-o", "codes.parquet"]])
+def test_without_pyarrow_one_line_says_how_to_get_it(folder, monkeypatch, arguments):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    result = encode(*arguments)
+    assert result.exit_code == 2
+    assert result.stderr.endswith("which is not installed: pip install fwnet[parquet]\n")
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_option_that_is_missing_or_no_number_prints_usage(folder):
+    for options in (["--p", "1.3"], ["--p", "one", "--radius", "2"]):
+        result = encode(*DATA, options=options)
+        assert result.exit_code == 2
+        assert "Usage" in result.stderr
+    assert encode(*DATA, options=[*OPTIONS, "--device", "tpu"]).exit_code == 2
+
+
+def test_ctrl_c_says_how_to_go_on(folder, monkeypatch):
+    def interrupted(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fwnet.coding.shards.solve", interrupted)
+    result = encode(*WITH_D)
+    assert result.exit_code == 130
+    assert result.stderr == "Stopped. The same command with --resume goes on from here.\n"
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    assert encode(*WITH_D, "--resume").exit_code == 0
+
+
+@pytest.fixture
+def _one_thread():
+    """As many threads here as in the processes that are killed: rounding depends on them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_one_thread")
+def test_killed_runs_go_on_to_the_same_bytes(folder):
+    np.save("data.npy", np.random.default_rng(1).standard_normal((3000, 6)))
+    arguments = [*WITH_D, *OPTIONS, "--shard-rows", "10"]
+    work, output = folder / "codes.npy.parts", folder / "codes.npy"
+
+    def kill_after(shards, *options):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fwnet", "encode", *arguments, *options],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        while len(list(work.glob("*.codes.npy"))) < shards:
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=30)
+        assert process.returncode == -signal.SIGKILL
+        assert not output.exists()
+
+    kill_after(1)
+    result = encode(*arguments)
+    assert result.exit_code == 2
+    assert "go on from them with --resume" in result.stderr
+    kill_after(100, "--resume")
+    result = encode(*arguments, "--resume")
+    assert result.exit_code == 0, result.stderr
+    assert "of them from before" in result.stdout
+    assert not work.exists()
+    resumed = output.read_bytes()
+    assert encode(*arguments, "--force").exit_code == 0
+    assert output.read_bytes() == resumed
