@@ -104,7 +104,7 @@ def test_inverse_transform_rebuilds(dictionary, samples):
 )
 def test_precision_is_kept_and_other_numbers_become_float64(dictionary, samples, given, expected):
     values = samples.astype(given)
-    coder = LpCoder(dictionary).fit(values)
+    coder = LpCoder(dictionary, device="cpu").fit(values)
     codes = coder.transform(values)
     assert isinstance(codes, np.ndarray)
     assert codes.dtype == expected
@@ -117,7 +117,7 @@ def test_precision_is_kept_and_other_numbers_become_float64(dictionary, samples,
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_tensors_give_tensors(dictionary, samples, dtype):
     x = torch.tensor(samples, dtype=dtype, requires_grad=True)
-    coder = LpCoder(torch.tensor(dictionary), radius=2.0).fit(x)
+    coder = LpCoder(torch.tensor(dictionary), radius=2.0, device="cpu").fit(x)
     codes = coder.transform(x)
     assert isinstance(codes, torch.Tensor)
     assert (codes.dtype, codes.device) == (dtype, x.device)

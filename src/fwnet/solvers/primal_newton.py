@@ -38,7 +38,7 @@ PATH_START, PATH_RATIO = 3.0, 2.5
 PATH_TOL = 1e-2
 FLATTEST = 1e10  # bound on the inverse curvature of an entry, relative to that of the largest
 MAX_HALVINGS = 30
-RIDGE_STEPS = 16
+RIDGE_STEPS = 48
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,10 @@ class PrimalNewton:
         vz = white.synthesize(z)
         y = white.analyze(state.v)
         # In units in which λ = 1, so that y is N·s at the solution of either problem.
-        multiplier = torch.where(binds, dot(z, y) / norm.square(), 1.0)
-        multiplier = multiplier.clamp(min=torch.finfo(z.dtype).tiny)
+        # λ is ⟨z, y⟩/N² and ‖y‖_q/N there; on the way the first may be anything up to the second.
+        largest = self._dual_norm(state) / norm
+        multiplier = torch.maximum(dot(z, y) / norm.square(), 0.1 * largest)
+        multiplier = torch.where(binds, multiplier, 1.0).clamp(min=torch.finfo(z.dtype).tiny)
         excess = norm * s - y / multiplier
         stiff = (p - 2) / (p - 1) / norm.square()
 
@@ -161,7 +163,7 @@ class PrimalNewton:
         plain, by_multiplier = cholesky_solve(cholesky_factor(matrix), right).unbind(-1)
         # How much λ changes, in units of itself, so that the step is tangent to the sphere.
         change = (dot(z, excess) - dot(vz, plain)) / (dot(vz, by_multiplier) - norm.square())
-        change = torch.where(binds, change, 0.0).clamp(-0.9, 10.0)
+        change = torch.where(binds, change, 0.0)
         dv = plain + change * by_multiplier
         dz = inverse_hessian(white.analyze(dv) - excess) - change * z
         return dz, dv
