@@ -181,7 +181,8 @@ def show_certificates() -> Section:
         "certificates",
         "Every code comes with its proof",
         "200 codes at p = 1.3 and radius 2.5: 1,000 steps of the paper's Frank-Wolfe iteration "
-        f"leave a gap of {paper:.0e} of the signal's energy, 6 steps of fwnet.solve leave {ours:.0e}.",
+        f"leave a gap of {paper:.0e} of the signal's energy, "
+        f"6 steps of fwnet.solve leave {ours:.0e}.",
         figure,
     )
 

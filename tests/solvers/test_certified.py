@@ -317,6 +317,35 @@ def test_rows_do_not_depend_on_their_company():
         torch.testing.assert_close(together[:5], alone, rtol=0, atol=1e-4)
 
 
+def test_the_callback_hears_of_all_rows():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(70_000, 4, generator=generator)
+    dictionary = torch.randn(4, 6, generator=generator)
+    heard = []
+    solve(x, dictionary, LpBall(1.3, 1.0), callback=lambda progress: heard.append(progress))
+    assert {progress.rows for progress in heard} == {70_000}
+    assert heard[-1].rows_done == 70_000
+
+
+def test_autocast_and_inference_mode_change_nothing():
+    x, dictionary = (t.float() for t in gaussian())
+    ball = LpBall(1.3, 0.5)
+    expected = solve(x, dictionary, ball).code
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(solve(x, dictionary, ball).code, expected)
+    with torch.inference_mode():
+        assert torch.equal(solve(x, dictionary, ball).code, expected)
+
+
+def test_inputs_are_left_as_they_were():
+    x, dictionary = gaussian()
+    mask = torch.rand(x.shape) > 0.2
+    copies = x.clone(), dictionary.clone(), mask.clone()
+    for p in EXPONENTS:
+        solve(x, dictionary, LpBall(p, 0.5), weights=mask)
+    assert all(torch.equal(a, b) for a, b in zip((x, dictionary, mask), copies, strict=True))
+
+
 def test_repr_and_summary_tell_what_happened():
     x, dictionary = gaussian(3)
     x[0] = torch.inf

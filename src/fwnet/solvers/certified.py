@@ -40,6 +40,7 @@ __all__ = [
 
 TOL = {torch.float64: 1e-10, torch.float32: 1e-6}
 NORM_TOL = 10  # norm_gap may be so many times tol, relative to the norm
+NEAREST_TO_1, LARGEST_P = 1e-7, 1e4
 CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 23
 FEWEST_ROWS = 64  # however wide they are: fewer would not keep the machine busy
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
@@ -48,7 +49,7 @@ GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
 class Auto(BindableMethod):
     """The fast method for the p of an Lp ball: Newton's, interior-point, or a closed form."""
 
-    max_steps = 300
+    max_steps = 300  # a few for most p; the path to an extreme p is long
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> Method:
         """Choose by p."""
@@ -57,8 +58,8 @@ class Auto(BindableMethod):
         if not isinstance(ball, LpBall):
             return FrankWolfe().bind(problem, tol, norm_tol)
         p, radius = value_of(ball.p), value_of(ball.radius)
-        # Beyond these p the ball cannot be told from its limit in double precision.
-        if p - 1 < 1e-15 or p > 1e15:
+        # Beyond these p the powers lose their digits, and the limit is the better code.
+        if p - 1 < NEAREST_TO_1 or p > LARGEST_P:
             limit = 1.0 if p < 2 else math.inf
             return InteriorPoint(problem.white, limit, radius, tol, norm_tol)
         if p == 2:
@@ -76,7 +77,7 @@ class Auto(BindableMethod):
         """Newton's method for p < 2 does well in float32; the others divide by what vanishes."""
         assert isinstance(problem, Constrained)
         ball = problem.convex_set
-        return isinstance(ball, LpBall) and not 1 < value_of(ball.p) <= 2
+        return isinstance(ball, LpBall) and not 1.01 <= value_of(ball.p) <= 2
 
 
 METHODS: dict[str, Callable[[], BindableMethod]] = {
@@ -138,12 +139,8 @@ def solve(
     x_rows, dictionary, factors = weighted(x.reshape(-1, n), dictionary, weights)
     rows = x_rows.detach() if factors is None else present(x_rows.detach(), factors)
     problem = Constrained(dictionary.detach(), convex_set, factors=factors)
-    if rows.dtype == torch.float32 and chosen.wants_float64(problem):
-        solution = _solve_wide(problem, rows, chosen, tol, limits)
-    else:
-        solution = solve_rows(problem, rows, chosen, tol, limits)
-        if rows.dtype == torch.float32 and isinstance(chosen, Auto):
-            solution = _refined(problem, rows, chosen, tol, limits, solution)
+    with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+        solution = _solve_in_its_precision(problem, rows, chosen, tol, limits)
     code = solution.code
     if isinstance(convex_set, LpBall) and _asks_gradient(x, dictionary, convex_set):
         code = attach_gradient(code, problem, x_rows, dictionary, convex_set.p, convex_set.radius)
@@ -155,6 +152,18 @@ def solve(
         status_code=solution.status_code.reshape(shape),
         num_steps=solution.num_steps.reshape(shape),
     )
+
+
+def _solve_in_its_precision(
+    problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
+) -> Solution:
+    """Solve float32 in float64 where the method asks for it, or where a row needs it."""
+    if x.dtype == torch.float32 and method.wants_float64(problem):
+        return _solve_wide(problem, x, method, tol, limits)
+    solution = solve_rows(problem, x, method, tol, limits)
+    if x.dtype == torch.float32 and isinstance(method, Auto):
+        return _refined(problem, x, method, tol, limits, solution)
+    return solution
 
 
 def solve_rows(
@@ -247,7 +256,8 @@ def _refined(
     )
     index = (~torch.isin(solution.status_code, done)).nonzero().squeeze(-1)
     if len(index):
-        again = _solve_wide(problem.select(index), x[index], method, tol, limits)
+        told = _shifted(limits, len(x) - len(index), len(x), time.monotonic())
+        again = _solve_wide(problem.select(index), x[index], method, tol, told)
         for field in dataclasses.fields(solution):
             getattr(solution, field.name)[index] = getattr(again, field.name)
     return solution
@@ -268,7 +278,7 @@ def _block_rows(problem: Problem, method: BindableMethod, device: str) -> int:
 
 
 def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:
-    """Tell the callback of all rows, not of the block's."""
+    """Tell the callback of all rows, not of those of a block."""
     callback = limits.callback
     if callback is None:
         return limits

@@ -72,10 +72,11 @@ def solve_penalized(
     rows, dictionary, factors = weighted(x.reshape(-1, n), dictionary.detach(), weights)
     rows = rows if factors is None else present(rows, factors)
     problem = Penalized(dictionary, p, penalty, factors=factors)
-    if isinstance(chosen, Auto):
-        solution = _search_radius(problem.to(torch.float64), rows.double(), chosen, tol, limits)
-    else:
-        solution = solve_rows(problem, rows, chosen, tol, limits)
+    with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
+        if isinstance(chosen, Auto):
+            solution = _search_radius(problem.to(torch.float64), rows.double(), chosen, tol, limits)
+        else:
+            solution = solve_rows(problem, rows, chosen, tol, limits)
     shape = x.shape[:-1]
     return Solution(
         solution.code.to(x.dtype).reshape(*shape, m),
