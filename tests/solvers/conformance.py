@@ -95,7 +95,7 @@ class MethodConformance:
         assert len(heard) == 1
         assert heard[0].rows == 5
         assert heard[0].step == 0
-        assert set(solution.status) == {"time limit reached"}
+        assert set(solution.status) == {"stopped by the callback"}
 
     def test_time_limit_is_reported(self):
         x, dictionary = gaussian(5)

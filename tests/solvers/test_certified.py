@@ -126,6 +126,39 @@ class TestCertificate:
         certificate = Constrained(dictionary, ball).certify(x, outside, x)
         assert (ball.gauge(certificate.code) <= 1 + 1e-15).all()
 
+    def test_a_singular_value_taken_for_zero_is_not_forgotten(self):
+        """What a badly scaled dictionary hides is part of the gap, not left out of it."""
+        dictionary = torch.diag(torch.tensor([1e16, 1.0], dtype=torch.float64))
+        x = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
+        solution = solve(x, dictionary, LpBall(2.0, 1.0))
+        reached = objective(x, dictionary, solution.code)
+        assert reached - solution.gap <= 0
+        assert solution.certified.item() == (reached.item() < 1e-10)
+
+    def test_float32_gaps_are_bounds(self):
+        x, dictionary = gaussian(50, 50, 100, dtype=torch.float32)
+        for p in (1.0, 1.3, 3.0):
+            ball = LpBall(p, 2.0)
+            for tol in (1e-6, 1e-8, 1e-12):
+                solution = solve(x, dictionary, ball, tol=tol)
+                best = objective(
+                    x.double(),
+                    dictionary.double(),
+                    solve(x.double(), dictionary.double(), ball, tol=1e-13).code,
+                )
+                reached = objective(x.double(), dictionary.double(), solution.code.double())
+                assert (reached - best <= solution.gap + 1e-12).all()
+                assert (ball.gauge(solution.code.double()) <= 1).all()
+
+    def test_a_float32_exponent_keeps_its_digits(self):
+        x, dictionary = gaussian()
+        for p in (1.3, 1.7):
+            exponent = torch.tensor(p)
+            theirs = solve(x, dictionary, LpBall(exponent, 0.5))
+            ours = solve(x, dictionary, LpBall(exponent.item(), 0.5))
+            assert theirs.certified.all()
+            assert torch.equal(theirs.code, ours.code)
+
 
 class TestClosedForms:
     def test_p_2_is_ridge_regression(self):

@@ -67,7 +67,10 @@ def test_a_missing_value_has_no_gradient():
     mask = ~x.detach().isnan()
     solve(x, dictionary, LpBall(1.3, 0.5), weights=mask).code.sum().backward()
     assert x.grad[0, 0] == 0
-    assert x.grad.isfinite().all()
+    filled = torch.nan_to_num(x.detach()).requires_grad_()
+    solve(filled, dictionary, LpBall(1.3, 0.5), weights=mask).code.sum().backward()
+    torch.testing.assert_close(x.grad, filled.grad)
+    assert (x.grad[0, 1:] != 0).all()
 
 
 def test_float32_gradients_are_close_and_float32():
@@ -88,6 +91,46 @@ def test_rows_without_a_code_do_not_spoil_the_others():
     code[[0, 2]].sum().backward()
     assert (x.grad[1] == 0).all()
     assert dictionary.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("p", [1.5, math.inf])
+def test_codes_of_other_methods_have_the_same_gradient(p):
+    """Their codes end a little inside the ball, where the norm does not say that it binds."""
+    x, dictionary = gaussian(5)
+    slopes = []
+    # On a polytope the face has to be known, which Frank-Wolfe does not find.
+    other = {"tol": 1e-4} if p == math.inf else {"method": "frank-wolfe", "tol": 1e-5}
+    for options in ({}, other, {"tol": 1e-4}):
+        radius = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+        solution = solve(x, dictionary, LpBall(p, radius), **options)
+        solution.code.sum().backward()
+        slopes.append(radius.grad.item())
+    assert slopes == pytest.approx([slopes[0]] * 3, rel=0.2, abs=0.1)
+
+
+def test_codes_that_are_not_optimal_have_no_gradient():
+    x, dictionary = differentiable(4, 7)
+    solve(x, dictionary, LpBall(1.3, 0.2), max_steps=0).code.sum().backward()
+    assert (x.grad == 0).all()
+
+
+@pytest.mark.parametrize("p", [1.0, 1.3, 1.7, 2.0, 3.0, math.inf])
+def test_zero_entries_follow_where_the_dictionary_leaves_no_choice(p):
+    x = torch.tensor([[0.3, 0.0, -0.2]], dtype=torch.float64)
+
+    def code(v):
+        return solve(v, None, LpBall(p, 10.0)).code
+
+    jacobian = torch.autograd.functional.jacobian(code, x).reshape(3, 3)
+    torch.testing.assert_close(jacobian, torch.eye(3, dtype=torch.float64), rtol=0, atol=1e-5)
+
+
+def test_only_balls_have_gradients():
+    from tests.solvers.sets import Ellipsoid
+
+    x, dictionary = differentiable(4, 7)
+    with pytest.raises(TypeError, match="gradients are there for LpBall only"):
+        solve(x, dictionary, Ellipsoid(torch.ones(7, dtype=torch.float64)))
 
 
 def test_twice_is_refused():

@@ -77,13 +77,17 @@ def test_float32_and_mask():
 def test_limits_are_honest():
     x, dictionary = gaussian(4)
     stopped = solve_penalized(x, dictionary, 0.1, 1.3, callback=lambda _: True)
-    assert set(stopped.status) <= {"time limit reached", "certified"}
-    assert "time limit reached" in stopped.status
+    assert set(stopped.status) <= {"stopped by the callback", "certified"}
+    assert "stopped by the callback" in stopped.status
 
 
 def test_refused():
     x, dictionary = gaussian(2)
     with pytest.raises(ValueError, match="penalty must be > 0"):
         solve_penalized(x, dictionary, 0.0)
+    with pytest.raises(ValueError, match="constrained problem only"):
+        solve_penalized(x, dictionary, 0.1, method="frank-wolfe")
+    with pytest.raises(TypeError, match="x must be a tensor"):
+        solve_penalized(x.numpy(), dictionary, 0.1)
     with pytest.raises(ValueError, match="takes p = 1 only"):
         solve_penalized(x, dictionary, 0.1, 1.5, method="fista")

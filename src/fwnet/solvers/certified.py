@@ -24,6 +24,7 @@ from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.secular import Secular
 from fwnet.solvers.solution import Solution, Status
+from fwnet.solvers.step_rules import ShortStep
 
 __all__ = [
     "METHODS",
@@ -46,6 +47,15 @@ FEWEST_ROWS = 64  # however wide they are: fewer would not keep the machine busy
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
 
 
+def solved_exponent(ball: ConvexSet) -> float:
+    """The p whose ball is searched: p itself, but 1 or ∞ where powers would lose their digits."""
+    assert isinstance(ball, LpBall)
+    p = value_of(ball.p)
+    if p - 1 < NEAREST_TO_1:
+        return 1.0
+    return math.inf if p > LARGEST_P else p
+
+
 class Auto(BindableMethod):
     """The fast method for the p of an Lp ball: Newton's, interior-point, or a closed form."""
 
@@ -54,14 +64,9 @@ class Auto(BindableMethod):
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> Method:
         """Choose by p."""
         assert isinstance(problem, Constrained)
-        ball = problem.convex_set
-        if not isinstance(ball, LpBall):
-            return FrankWolfe().bind(problem, tol, norm_tol)
-        p, radius = value_of(ball.p), value_of(ball.radius)
-        # Beyond these p the powers lose their digits, and the limit is the better code.
-        if p - 1 < NEAREST_TO_1 or p > LARGEST_P:
-            limit = 1.0 if p < 2 else math.inf
-            return InteriorPoint(problem.white, limit, radius, tol, norm_tol)
+        p, radius = solved_exponent(problem.convex_set), problem.radius
+        if p in (1, math.inf):
+            return InteriorPoint(problem.white, p, radius, tol, norm_tol)
         if p == 2:
             return Secular(problem.white, radius)
         method = DualNewton if p < 2 else PrimalNewton
@@ -124,34 +129,38 @@ def solve(
         time_limit: Give up after so many seconds. Rows that are not done say so in their status.
         callback: Called with a `Progress` after every step; returning True stops the search.
 
-    With gradients asked of x, dictionary, radius or p, the code is differentiable in them, through
-    the optimality conditions; the certificate is not.
+    With gradients asked of x, dictionary, radius or p, the code is differentiable in them (once),
+    through the optimality conditions. So only codes that are optimal have a gradient; others, and
+    those of rows that are not finite, have the gradient 0. Weights have none.
     """
-    if not isinstance(convex_set, ConvexSet):
-        raise TypeError(f"expected a ConvexSet such as LpBall, got {type(convex_set).__name__}")
+    if isinstance(convex_set, type) or not isinstance(convex_set, ConvexSet):
+        raise TypeError(f"expected a ConvexSet such as LpBall(1.3), got {convex_set!r}")
+    numbers = convex_set  # the set without gradients, and with all digits of its numbers
     if isinstance(convex_set, LpBall):
-        LpBall(value_of(convex_set.p), value_of(convex_set.radius))  # looks at tensors, too
+        numbers = LpBall(value_of(convex_set.p), value_of(convex_set.radius))
     x, dictionary, weights = checked_problem(x, dictionary, weights)
     chosen = checked_method(method)
+    if isinstance(chosen, Auto) and not isinstance(convex_set, LpBall):
+        chosen = FrankWolfe(step_rule=ShortStep())
     tol = checked_tol(tol, x.dtype)
     limits = checked_limits(chosen, max_steps, time_limit, callback)
-    n, m = dictionary.shape
+    n = x.shape[-1]
     x_rows, dictionary, factors = weighted(x.reshape(-1, n), dictionary, weights)
     rows = x_rows.detach() if factors is None else present(x_rows.detach(), factors)
-    problem = Constrained(dictionary.detach(), convex_set, factors=factors)
+    problem = Constrained(dictionary.detach(), numbers, factors=factors)
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
         solution = _solve_in_its_precision(problem, rows, chosen, tol, limits)
-    code = solution.code
-    if isinstance(convex_set, LpBall) and _asks_gradient(x, dictionary, convex_set):
-        code = attach_gradient(code, problem, x_rows, dictionary, convex_set.p, convex_set.radius)
-    shape = x.shape[:-1]
-    return Solution(
-        code=code.reshape(*shape, m),
-        gap=solution.gap.reshape(shape),
-        norm_gap=solution.norm_gap.reshape(shape),
-        status_code=solution.status_code.reshape(shape),
-        num_steps=solution.num_steps.reshape(shape),
-    )
+    if _asks_gradient(x, dictionary, convex_set):
+        if not isinstance(convex_set, LpBall):
+            raise TypeError(
+                f"gradients are there for LpBall only, got {type(convex_set).__name__}; "
+                "detach x and the dictionary"
+            )
+        ball = LpBall(solved_exponent(numbers), value_of(convex_set.radius))
+        same = dataclasses.replace(problem, convex_set=ball)
+        code = attach_gradient(solution, same, x_rows, dictionary, convex_set)
+        solution = dataclasses.replace(solution, code=code)
+    return solution.reshape(x.shape[:-1])
 
 
 def _solve_in_its_precision(
@@ -167,15 +176,24 @@ def _solve_in_its_precision(
 
 
 def solve_rows(
-    problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
+    problem: Problem,
+    x: Tensor,
+    method: BindableMethod,
+    tol: float,
+    limits: Limits,
+    dtype: torch.dtype | None = None,
 ) -> Solution:
-    """Solve block by block, in blocks that suit the machine, and certify."""
+    """Solve block by block, in blocks that suit the machine, and certify; codes are of dtype."""
     count, m = len(x), problem.dictionary.shape[1]
-    code = x.new_empty(count, m)
+    dtype = dtype or x.dtype
+    # Codes in float32 lose some of the tolerance to their rounding: search for half of it.
+    inner = 0.5 * tol if dtype == torch.float32 else tol
+    code = x.new_empty(count, m, dtype=dtype)
+    binds = torch.empty(count, dtype=torch.bool, device=x.device)
     gap, norm_gap = (x.new_empty(count, dtype=torch.float64) for _ in range(2))
     status = torch.empty(count, dtype=torch.int8, device=x.device)
     num_steps = torch.empty(count, dtype=torch.int32, device=x.device)
-    shared = method.bind(problem, tol, NORM_TOL * tol) if problem.factors is None else None
+    shared = method.bind(problem, inner, NORM_TOL * inner) if problem.factors is None else None
     start = time.monotonic()
     size = _block_rows(problem, method, x.device.type)
     for first in range(0, count, size):
@@ -183,13 +201,14 @@ def solve_rows(
         part = problem.select(rows)
 
         def bind(some: Problem) -> Method:
-            return shared or method.bind(some, tol, NORM_TOL * tol)
+            return shared or method.bind(some, inner, NORM_TOL * inner)
 
         told = _shifted(limits, first, count, start)
-        block = _solve_block(part, x[rows], bind, tol, told)
+        block = _solve_block(part, x[rows], bind, tol, told, dtype)
         code[rows], gap[rows], norm_gap[rows] = block.code, block.gap, block.norm_gap
-        status[rows], num_steps[rows] = block.status_code, block.num_steps
-    return Solution(code, gap, norm_gap, status, num_steps)
+        binds[rows], status[rows] = block.binds, block.status_code
+        num_steps[rows] = block.num_steps
+    return Solution(code, gap, norm_gap, binds, status, num_steps)
 
 
 def _solve_block(
@@ -198,6 +217,7 @@ def _solve_block(
     bind: Callable[[Problem], Method],
     tol: float,
     limits: Limits,
+    dtype: torch.dtype,
 ) -> Solution:
     """Set apart the rows that need no search, run the loop on the others, check its answers."""
     finite = x.isfinite().all(-1)
@@ -213,10 +233,9 @@ def _solve_block(
         outcome = iterate(bind(problem.select(index)), x[index], limits)
         code[index], dual[index] = outcome.code, outcome.dual
         status[index], num_steps[index] = outcome.status, outcome.num_steps
-    certificate = problem.certify(x, code, dual)
+    # Judged in float64, whatever they were made in: a proof should not need the doubt of rounding.
+    certificate = problem.to(torch.float64).certify(x.double(), code.double(), dual.double(), dtype)
     gap, norm_gap, norm = certificate.relative_gap, certificate.norm_gap, certificate.norm
-    # A row that no code reaches has the code 0, by definition the best and the shortest.
-    gap, norm_gap = (torch.where(searched, t, 0.0) for t in (gap, norm_gap))
     optimal = gap <= tol
     shortest = norm_gap <= NORM_TOL * tol * norm
     gave_up = status != Status.CERTIFIED
@@ -227,8 +246,9 @@ def _solve_block(
     energy = 0.5 * x.double().square().sum(-1)
     return Solution(
         torch.where(finite.unsqueeze(-1), certificate.code, torch.nan),
-        torch.where(finite, gap * energy, torch.nan),
+        torch.where(finite, torch.where(gap > 0, gap * energy, 0.0), torch.nan),
         torch.where(finite, norm_gap, torch.nan),
+        certificate.binds,
         status,
         num_steps,
     )
@@ -238,8 +258,7 @@ def _solve_wide(
     problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
 ) -> Solution:
     """Solve float32 rows in float64."""
-    wide = solve_rows(problem.to(torch.float64), x.double(), method, tol, limits)
-    return dataclasses.replace(wide, code=wide.code.to(x.dtype))
+    return solve_rows(problem.to(torch.float64), x.double(), method, tol, limits, x.dtype)
 
 
 def _refined(
@@ -252,7 +271,9 @@ def _refined(
 ) -> Solution:
     """Solve again in float64 the rows for which float32 had not enough digits."""
     done = torch.tensor(
-        [Status.CERTIFIED, Status.NOT_FINITE, Status.TIME_LIMIT], device=x.device, dtype=torch.int8
+        [Status.CERTIFIED, Status.NOT_FINITE, Status.TIME_LIMIT, Status.STOPPED],
+        device=x.device,
+        dtype=torch.int8,
     )
     index = (~torch.isin(solution.status_code, done)).nonzero().squeeze(-1)
     if len(index):
@@ -299,7 +320,9 @@ def weighted(
     """
     if weights is None:
         return x, dictionary, None
-    factors = weights.to(x.dtype).sqrt()
+    factors = weights.detach().to(x.dtype).sqrt()
+    if not factors.isfinite().all():
+        raise ValueError(f"weights must be finite in {x.dtype}, the dtype of x")
     if weights.ndim == 1:
         return present(x, factors), factors.unsqueeze(-1) * dictionary, None
     return x, dictionary, factors
@@ -310,11 +333,13 @@ def present(x: Tensor, factors: Tensor) -> Tensor:
     return torch.where(factors > 0, x, 0.0) * factors
 
 
-def _asks_gradient(x: Tensor, dictionary: Tensor, ball: LpBall) -> bool:
-    asking = (x, dictionary, ball.p, ball.radius)
-    return torch.is_grad_enabled() and any(
-        isinstance(value, Tensor) and value.requires_grad for value in asking
-    )
+def _asks_gradient(x: Tensor, dictionary: Tensor, convex_set: ConvexSet) -> bool:
+    asking = [x, dictionary]
+    if isinstance(convex_set, LpBall):
+        asking += [
+            value for value in (convex_set.p, convex_set.radius) if isinstance(value, Tensor)
+        ]
+    return torch.is_grad_enabled() and any(value.requires_grad for value in asking)
 
 
 def checked_method(method: str | BindableMethod) -> BindableMethod:
@@ -323,7 +348,7 @@ def checked_method(method: str | BindableMethod) -> BindableMethod:
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
         return METHODS[method]()
-    if not hasattr(method, "bind"):
+    if isinstance(method, type) or not hasattr(method, "bind"):
         raise TypeError(f"method must be a name or a solver object, got {type(method).__name__}")
     return method
 
@@ -351,8 +376,20 @@ def checked_limits(
     return Limits(
         method.max_steps if max_steps is None else max_steps,
         math.inf if time_limit is None else time.monotonic() + time_limit,
-        callback,
+        None if callback is None else _obeyed(callback),
     )
+
+
+def _obeyed(callback: Callable[[Progress], bool | None]) -> Callable[[Progress], bool]:
+    """Remember that a callback said stop: it holds for all rows, not for the present block."""
+    stopped = False
+
+    def ask(progress: Progress) -> bool:
+        nonlocal stopped
+        stopped = stopped or bool(callback(progress))
+        return stopped
+
+    return ask
 
 
 def checked_problem(

@@ -52,7 +52,7 @@ class CoordinateDescent(BindableMethod):
         else:
             p = problem.p if isinstance(problem, Penalized) else None
         if p != 1:
-            raise ValueError(f"coordinate descent needs p = 1, got {problem!r}")
+            raise ValueError(f"coordinate descent needs an L1 norm (p = 1), got p = {p}")
         if problem.factors is not None:
             raise ValueError("coordinate descent takes weights that all rows share, (n,)")
         return _Coordinates(problem, tol)

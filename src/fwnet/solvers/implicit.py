@@ -24,65 +24,69 @@ import torch
 from torch import Tensor
 
 from fwnet.functional import lp_norm, value_of
+from fwnet.sets import LpBall
 from fwnet.solvers.problem import Constrained
+from fwnet.solvers.solution import Solution, Status
 from fwnet.solvers.whitened import cholesky_factor, cholesky_solve, dot, weighted_gram
 
 __all__ = ["attach_gradient"]
 
 FLATTEST = 1e10  # bound on 1/h relative to its unit, for p > 2, where it is infinite at z_i = 0
+STIFFEST = 1e-9  # bound on 1/h relative to its largest, for p < 2, where it is 0 at z_i = 0
 ON_FACE = 1e-7  # an entry that is so near its bound, relatively, is on it
 REFINEMENTS = 4
 
 
 def attach_gradient(
-    code: Tensor,
-    problem: Constrained,
-    x: Tensor,
-    dictionary: Tensor,
-    p: float | Tensor,
-    radius: float | Tensor,
+    solution: Solution, problem: Constrained, x: Tensor, dictionary: Tensor, ball: LpBall
 ) -> Tensor:
-    """Return the rows of code as a differentiable function of x, dictionary, p and radius.
+    """Return the rows of the code as a differentiable function of x, dictionary and ball.
 
     `problem` holds the same numbers without gradients; x is as it was given, before its weights.
     """
-    exponent, c = (
-        value if isinstance(value, Tensor) else torch.tensor(value) for value in (p, radius)
+    p, radius = (
+        value if isinstance(value, Tensor) else torch.tensor(value)
+        for value in (ball.p, ball.radius)
     )
-    attached: Tensor = _Code.apply(x, dictionary, exponent, c, code, problem)
+    attached: Tensor = _Code.apply(x, dictionary, p, radius, solution, problem)
     return attached
 
 
 class _Code(torch.autograd.Function):
     @staticmethod
     def forward(
-        x: Tensor, dictionary: Tensor, p: Tensor, radius: Tensor, code: Tensor, problem: Constrained
+        x: Tensor,
+        dictionary: Tensor,
+        p: Tensor,
+        radius: Tensor,
+        solution: Solution,
+        problem: Constrained,
     ) -> Tensor:
-        return code.clone()
+        return solution.code.clone()
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, _, p, radius, code, problem = inputs
+        x, _, p, radius, solution, problem = inputs
         ctx.problem, ctx.scalars = problem, (p, radius)
-        ctx.save_for_backward(x, code)
+        solved = solution.status_code <= Status.OPTIMAL
+        ctx.save_for_backward(x, solution.code, solution.binds, solved)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, code = ctx.saved_tensors
         p, radius = ctx.scalars
-        by_x, by_dictionary, by_p, by_radius = _gradients(ctx.problem, x, code, grad)
+        x, code, binds, solved = ctx.saved_tensors
+        by_x, by_dictionary, by_p, by_radius = _gradients(ctx.problem, x, code, binds, solved, grad)
         return by_x, by_dictionary, by_p.to(p), by_radius.to(radius), None, None
 
 
 def _gradients(
-    problem: Constrained, x: Tensor, code: Tensor, grad: Tensor
+    problem: Constrained, x: Tensor, code: Tensor, binds: Tensor, solved: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sum over rows, in float64; rows whose code or x is not finite take no part."""
-    ball = problem.convex_set
-    p, c = value_of(ball.p), value_of(ball.radius)  # type: ignore[attr-defined]
+    """Sum over rows, in float64; rows that are not solved, or have the code 0, take no part."""
+    p = value_of(problem.convex_set.p)  # type: ignore[attr-defined]
     problem = problem.to(torch.float64)
-    usable = x.isfinite().all(-1) & code.isfinite().all(-1) & (code != 0).any(-1)
+    usable = solved & (code != 0).any(-1)
     index = usable.nonzero().squeeze(-1)
     part = problem.select(index)
     factors = part.factors
@@ -92,12 +96,9 @@ def _gradients(
         target = torch.where(factors > 0, factors * target, 0.0)
     residual = target - part.decode(z)
     norm = lp_norm(z, p).unsqueeze(-1)
-    # On the sphere and pulled outward: the constraint binds.
-    on_sphere = norm >= c * (1 - 64 * torch.finfo(code.dtype).eps)
-    binds = on_sphere & (dot(part.correlate(residual), z) > 0)
-    rows = _Rows(part, z, g, residual, norm, binds, p)
-    solved = rows.smooth() if 1 < p < math.inf else rows.polyhedral()
-    a, image, v, coefficients, beta, by_p = solved
+    rows = _Rows(part, z, g, residual, norm, binds[index].unsqueeze(-1), p)
+    adjoint = rows.smooth() if 1 < p < math.inf else rows.polyhedral()
+    a, image, v, coefficients, beta, by_p = adjoint
     if factors is not None:
         residual, image, v = (factors * t for t in (residual, image, v))
     # r aᵀ − (Da) zᵀ where the constraint binds, v aᵀ + r bᵀ − (Db) zᵀ elsewhere: in one form.
@@ -133,6 +134,9 @@ class _Rows:
         unit = self.norm / (p - 1) / torch.where(binds, self.multiplier, 1.0)
         tiny = torch.finfo(t.dtype).tiny
         inverse_h = unit * t.clamp(min=tiny).pow(2 - p).clamp(max=FLATTEST)
+        # A zero entry of an exact code is stiff, but gives way where Dz = x leaves it no choice.
+        least = STIFFEST * inverse_h.amax(-1, keepdim=True)
+        inverse_h = torch.where(binds, inverse_h, torch.maximum(inverse_h, least))
         solve, part = self._woodbury(inverse_h)
         a = solve(self.grad)
         by_norm = solve(n)
@@ -157,21 +161,30 @@ class _Rows:
             fixed_sign = torch.where(free, 0.0, z.sign())
         mask = free.to(z.dtype)
         a, beta = self._on_face(mask, z.sign() * mask if self.p == 1 else None)
-        white = self.white
-        # An exact code is the solution of the square system of its free entries (and level).
-        gram = weighted_gram(white, mask)
-        right = white.synthesize(mask * self.grad)
-        if fixed_sign is not None:
-            level = white.synthesize(fixed_sign)
-            gram = gram + level.unsqueeze(-1) * level.unsqueeze(-2)
-            right = right + level * dot(fixed_sign, self.grad)
-        inner = cholesky_solve(cholesky_factor(gram), right)
+        inner = self._follow(mask, fixed_sign)
         a = torch.where(binds, a, 0.0)
         image, v, coefficients = self._images(a, inner, torch.zeros_like(z))
         if fixed_sign is not None:
             pulled = self.grad - self.problem.correlate(torch.where(binds, image, 0.0))
             beta = dot(fixed_sign, pulled)
         return a, image, v, coefficients, torch.where(binds, beta, 0.0), torch.zeros_like(beta)
+
+    def _follow(self, mask: Tensor, fixed_sign: Tensor | None) -> Tensor:
+        """Solve the square system that an exact code is the solution of, transposed.
+
+        Its unknowns are the free entries, and for p = ∞ the level of the others. If the dictionary
+        leaves no choice, all entries are free.
+        """
+        white = self.white
+        if white.basis.shape[-2] == white.basis.shape[-1]:
+            return white.synthesize(self.grad)
+        gram = weighted_gram(white, mask)
+        right = white.synthesize(mask * self.grad)
+        if fixed_sign is not None:
+            level = white.synthesize(fixed_sign)
+            gram = gram + level.unsqueeze(-1) * level.unsqueeze(-2)
+            right = right + level * dot(fixed_sign, self.grad)
+        return cholesky_solve(cholesky_factor(gram), right)
 
     def _on_face(self, mask: Tensor, normal: Tensor | None) -> tuple[Tensor, Tensor]:
         """D_FᵀD_F a + βn = g on the free entries, with nᵀa = 0 if there is a normal.

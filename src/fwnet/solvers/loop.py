@@ -105,16 +105,16 @@ def iterate(method: Method, x: Tensor, limits: Limits) -> Outcome:
         waiting &= ~done
         left = int(waiting.sum())
         seconds = time.monotonic() - start
-        stopped = _hears_stop(limits, Progress(step, len(x) - left, len(x), seconds))
-        last = left == 0 or step >= limits.max_steps or stopped
+        stopped = _why_stop(limits, Progress(step, len(x) - left, len(x), seconds))
+        last = left == 0 or step >= limits.max_steps or stopped is not None
         leaving = (done | waiting if last else done).nonzero().squeeze(-1)
         if len(leaving):
             out = rows[leaving]
             code[out], dual[out] = method.answer(state.select(leaving))
             status[rows[done]], num_steps[out] = int(Status.CERTIFIED), step
         if last:
-            if stopped:
-                status[rows[waiting]] = int(Status.TIME_LIMIT)
+            if stopped is not None:
+                status[rows[waiting]] = int(stopped)
             return Outcome(code, dual, status, num_steps)
         if left <= (1 - LEAVING_SHARE) * len(rows):
             kept = waiting.nonzero().squeeze(-1)
@@ -123,6 +123,7 @@ def iterate(method: Method, x: Tensor, limits: Limits) -> Outcome:
         step += 1
 
 
-def _hears_stop(limits: Limits, progress: Progress) -> bool:
-    told = limits.callback is not None and bool(limits.callback(progress))
-    return told or time.monotonic() >= limits.deadline
+def _why_stop(limits: Limits, progress: Progress) -> Status | None:
+    if limits.callback is not None and limits.callback(progress):
+        return Status.STOPPED
+    return Status.TIME_LIMIT if time.monotonic() >= limits.deadline else None

@@ -30,9 +30,11 @@ from fwnet.solvers.certified import (
     solve_rows,
     weighted,
 )
+from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
 from fwnet.solvers.problem import Constrained, Penalized
+from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.solution import Solution, Status
 
 __all__ = ["solve_penalized"]
@@ -57,7 +59,7 @@ def solve_penalized(
     """min_z ½‖x − Dz‖² + penalty·‖z‖_p for every row of x, each answer with its certificate.
 
     The arguments are those of `solve`; "ista", "fista" and "coordinate-descent" take p = 1 only.
-    All optimal codes have the same norm here, so that norm_gap is 0. No gradients.
+    All optimal codes have the same norm here, and norm_gap is NaN. No gradients.
     """
     check_exponent(p)
     if not 0 < penalty < math.inf:
@@ -65,10 +67,13 @@ def solve_penalized(
     chosen = checked_method(method)
     if not isinstance(chosen, Auto | CVX) and p != 1:
         raise ValueError(f'method {method!r} takes p = 1 only, got p = {p!r}; use "auto"')
-    x, dictionary, weights = checked_problem(x.detach(), dictionary, weights)
+    if not isinstance(chosen, Auto | CVX | ISTA | FISTA | CoordinateDescent):
+        raise ValueError(f"method {method!r} is for the constrained problem only")
+    x, dictionary, weights = checked_problem(x, dictionary, weights)
+    x = x.detach()
     tol = checked_tol(tol, x.dtype)
     limits = checked_limits(chosen, max_steps, time_limit, callback)
-    n, m = dictionary.shape
+    n = x.shape[-1]
     rows, dictionary, factors = weighted(x.reshape(-1, n), dictionary.detach(), weights)
     rows = rows if factors is None else present(rows, factors)
     problem = Penalized(dictionary, p, penalty, factors=factors)
@@ -77,14 +82,9 @@ def solve_penalized(
             solution = _search_radius(problem.to(torch.float64), rows.double(), chosen, tol, limits)
         else:
             solution = solve_rows(problem, rows, chosen, tol, limits)
-    shape = x.shape[:-1]
-    return Solution(
-        solution.code.to(x.dtype).reshape(*shape, m),
-        solution.gap.reshape(shape),
-        solution.norm_gap.reshape(shape),
-        solution.status_code.reshape(shape),
-        solution.num_steps.reshape(shape),
-    )
+    unknown = torch.full_like(solution.gap, torch.nan)
+    solution = dataclasses.replace(solution, code=solution.code.to(x.dtype), norm_gap=unknown)
+    return solution.reshape(x.shape[:-1])
 
 
 def _search_radius(
@@ -134,7 +134,7 @@ def _search_radius(
         at_low = torch.where(above, excess, again * at_low)
         at_high = torch.where(above, again * at_high, excess)
         low, high = torch.where(above, radius, low), torch.where(above, high, radius)
-        left = certificate.relative_gap > tol
+        left = ~(certificate.relative_gap <= tol)  # NaN is left, too
         rows, low, high = rows[left], low[left], high[left]
         at_low, at_high, side = at_low[left], at_high[left], side[left]
         done = Progress(search + 1, count - len(rows), count, time.monotonic() - start)
@@ -142,13 +142,17 @@ def _search_radius(
         stopped |= limits.callback is not None and bool(limits.callback(done))
 
     status = torch.zeros(count, dtype=torch.int8, device=x.device)
-    status[rows] = int(Status.TIME_LIMIT if stopped else Status.STALLED)
+    status[rows] = int(Status.STALLED)
+    if stopped:
+        late = time.monotonic() >= limits.deadline
+        status[rows] = int(Status.TIME_LIMIT if late else Status.STOPPED)
     status[~finite] = int(Status.NOT_FINITE)
     energy = 0.5 * x.square().sum(-1)
     return Solution(
         torch.where(finite.unsqueeze(-1), code, torch.nan),
-        relative_gap * energy,
+        torch.where(relative_gap > 0, relative_gap * energy, 0.0),
         torch.zeros_like(energy),
+        torch.zeros_like(finite),
         status,
         num_steps,
     )

@@ -37,6 +37,7 @@ class Certificate:
     relative_gap: Tensor
     norm_gap: Tensor
     norm: Tensor
+    binds: Tensor  # whether every exact code is proven to be outside of the set
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,23 @@ class Problem:
 
     def to(self, dtype: torch.dtype) -> Self:
         """Hold the same numbers in another precision."""
+        if dtype == self.dictionary.dtype:
+            return self
         factors = None if self.factors is None else self.factors.to(dtype)
-        return dataclasses.replace(self, dictionary=self.dictionary.to(dtype), factors=factors)
+        other = dataclasses.replace(self, dictionary=self.dictionary.to(dtype), factors=factors)
+        return self._handing_on(other, slice(None))
 
     def select(self, rows: Tensor | slice) -> Self:
         """Keep the given rows, if they differ."""
         if self.factors is None:
             return self
-        return dataclasses.replace(self, factors=self.factors[rows])
+        return self._handing_on(dataclasses.replace(self, factors=self.factors[rows]), rows)
+
+    def _handing_on(self, other: Self, rows: Tensor | slice) -> Self:
+        """Give another problem the decomposition of this one, where it has been made."""
+        if "white" in self.__dict__:
+            other.__dict__["white"] = self.white.select(rows)
+        return other
 
     def decode(self, z: Tensor) -> Tensor:
         """z ↦ Dz."""
@@ -79,12 +89,20 @@ class Problem:
     def inside(self, x: Tensor) -> Tensor:
         """UUᵀx, the part of x that codes can reach: all of it, if D has full row rank.
 
-        Singular values of D below its rounding count as zero.
+        Singular values of D below its rounding count as zero; what that may cost is for the
+        certificate to say.
         """
-        white = self.white.to(x.dtype)
-        if white.shared and white.basis.shape[0] == x.shape[-1]:
+        if self._all_is_inside(x):
             return x
+        white = self.white.to(x.dtype)
         return white.unwhiten(white.whiten(x) / white.metric)
+
+    def _all_is_inside(self, x: Tensor) -> bool:
+        return self.white.shared and self.white.basis.shape[0] == x.shape[-1]
+
+    def _nothing_was_dropped(self) -> bool:
+        """Whether D has full rank, so that what is outside of its range is so for certain."""
+        return self.white.shared and self.white.basis.shape[0] == min(self.dictionary.shape)
 
     def prox(self, z: Tensor, step_size: Tensor) -> Tensor:
         """The proximal operator of what is added to the squares."""
@@ -94,8 +112,13 @@ class Problem:
         """An upper bound on how far z is from optimal, from its own residual x − Dz."""
         raise NotImplementedError
 
-    def certify(self, x: Tensor, code: Tensor, dual: Tensor) -> Certificate:
-        """Bound what a code lacks with the help of a dual vector, in any units."""
+    def certify(
+        self, x: Tensor, code: Tensor, dual: Tensor, dtype: torch.dtype | None = None
+    ) -> Certificate:
+        """Bound what a code lacks with the help of a dual vector, in any units.
+
+        The code is returned, and judged, as it is when rounded to dtype.
+        """
         raise NotImplementedError
 
 
@@ -122,30 +145,42 @@ class Constrained(Problem):
         support: Tensor = self.convex_set.support(correlation)
         return support - dot(correlation, z).squeeze(-1)
 
-    def certify(self, x: Tensor, code: Tensor, dual: Tensor) -> Certificate:
+    def certify(
+        self, x: Tensor, code: Tensor, dual: Tensor, dtype: torch.dtype | None = None
+    ) -> Certificate:
         """Bring z into C, and bound what it lacks with the help of v.
 
-        The part of x that no code reaches adds the same to every objective, so it is left out, and
-        the dual vector is t·v with the best t ≥ 0. Everything is computed in units of the largest
-        entry of the row, so that no square leaves the range of the numbers.
+        The part of x outside the range of D adds the same to every objective, so it is left out,
+        and the dual vector is t·v with the best t ≥ 0. If D has singular values that were taken for
+        zero, h_C(Dᵀ(x − UUᵀx)) bounds what they could have brought. Everything is computed in units
+        of the largest entry of the row, so that no square leaves the range of the numbers.
         """
         unit = _peak(x)
         gauge = self.convex_set.gauge(code)
-        over = (gauge > 1).unsqueeze(-1)
-        code = torch.where(over, code / gauge.clamp(min=1).unsqueeze(-1), code)
-        x = x / unit
-        energy = 0.5 * dot(x, x)
-        x, v = self.inside(x), self.inside(dual / _peak(dual))
-        missing = x - self.decode(code) / unit
+        margin_of_rounding = 0.0
+        if dtype is not None and dtype != code.dtype:
+            margin_of_rounding = 2 * torch.finfo(dtype).eps
+        shrink = (gauge * (1 + margin_of_rounding)).clamp(min=1)
+        code = torch.where((shrink > 1).unsqueeze(-1), code / shrink.unsqueeze(-1), code)
+        gauge = gauge / shrink
+        if dtype is not None:
+            code = code.to(dtype)
+        all_of_x = x / unit
+        energy = 0.5 * dot(all_of_x, all_of_x)
+        x, v = self.inside(all_of_x), self.inside(dual / _peak(dual))
+        missing = x - self.decode(code.to(x.dtype)) / unit
         xv = dot(x, v)
         reach = self.convex_set.support(self.correlate(v)).unsqueeze(-1)
         margin = (xv - reach / unit).clamp(min=0)
         gap = 0.5 * dot(missing, missing) - 0.5 * margin.square() / _positive(dot(v, v))
-        bound = torch.where(reach > 0, unit * (xv / _positive(reach)), 0.0)
-        norm = gauge.clamp(max=1).double() * self.radius
-        least = bound.squeeze(-1).clamp(0, 1).double() * self.radius
+        if not self._all_is_inside(x) and not self._nothing_was_dropped():
+            outside = self.correlate(all_of_x - x)
+            gap = gap.clamp(min=0) + self.convex_set.support(outside).unsqueeze(-1) / unit
+        bound = torch.where(reach > 0, unit * (xv / _positive(reach)), 0.0).squeeze(-1)
+        norm = gauge.double() * self.radius
+        least = bound.clamp(0, 1).double() * self.radius
         relative = (gap.clamp(min=0) / _positive(energy)).squeeze(-1).double()
-        return Certificate(code, relative, (norm - least).clamp(min=0), norm)
+        return Certificate(code, relative, (norm - least).clamp(min=0), norm, bound > 1)
 
 
 @dataclass(frozen=True)
@@ -164,18 +199,23 @@ class Penalized(Problem):
         primal = 0.5 * residual.square().sum(-1) + self.penalty * lp_norm(z, self.p)
         return primal - self._reached(x, residual, self.penalty).squeeze(-1)
 
-    def certify(self, x: Tensor, code: Tensor, dual: Tensor) -> Certificate:
-        """Compare with the best multiple of v; all optimal codes have the same norm here."""
+    def certify(
+        self, x: Tensor, code: Tensor, dual: Tensor, dtype: torch.dtype | None = None
+    ) -> Certificate:
+        """Compare with the best multiple of v; of the norm nothing is said."""
         unit = _peak(x)
         x = x / unit
         v = dual / _peak(dual)
-        missing = x - self.decode(code) / unit
-        norm = lp_norm(code, self.p).unsqueeze(-1)
+        code = code if dtype is None else code.to(dtype)
+        wide = code.to(x.dtype)
+        missing = x - self.decode(wide) / unit
+        norm = lp_norm(wide, self.p).unsqueeze(-1)
         penalty = self.penalty / unit
         primal = 0.5 * dot(missing, missing) + penalty * (norm / unit)
         gap = (primal - self._reached(x, v, penalty)).clamp(min=0) / _positive(0.5 * dot(x, x))
         relative = gap.squeeze(-1).double()
-        return Certificate(code, relative, torch.zeros_like(relative), norm.squeeze(-1).double())
+        zeros, no = torch.zeros_like(relative), torch.zeros_like(relative, dtype=torch.bool)
+        return Certificate(code, relative, zeros, norm.squeeze(-1).double(), no)
 
     def _reached(self, x: Tensor, r: Tensor, penalty: float | Tensor) -> Tensor:
         """max_t t·xᵀr − ½t²‖r‖² over the t ≥ 0 with ‖Dᵀ(tr)‖_q ≤ λ."""

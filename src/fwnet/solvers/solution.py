@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from dataclasses import dataclass
 from enum import IntEnum
@@ -21,6 +22,7 @@ class Status(IntEnum):
     TIME_LIMIT = 3
     STALLED = 4
     NOT_FINITE = 5
+    STOPPED = 6
 
     @property
     def words(self) -> str:
@@ -35,6 +37,7 @@ _WORDS = {
     Status.TIME_LIMIT: "time limit reached",
     Status.STALLED: "no further progress in this precision",
     Status.NOT_FINITE: "x is not finite",
+    Status.STOPPED: "stopped by the callback",
 }
 
 
@@ -45,8 +48,9 @@ class Solution:
     Attributes:
         code: z, of shape (…, m). Differentiable in x, dictionary, radius and p where they asked.
         gap: An upper bound on how far the objective at z is above its minimum.
-        norm_gap: An upper bound on how far ‖z‖_p is above the least norm of an optimal code. It is
-            infinite where nothing is known of that, as for the penalized problem's other methods.
+        norm_gap: An upper bound on how far ‖z‖_p is above the least norm of an optimal code; NaN
+            for the penalized problem, whose optimal codes all have the same norm.
+        binds: Whether the constraint is proven to bind, no exact code being in the set.
         status_code: The `Status` of each sample as a small integer.
         num_steps: How many steps of the method each sample took.
     """
@@ -54,6 +58,7 @@ class Solution:
     code: Tensor
     gap: Tensor
     norm_gap: Tensor
+    binds: Tensor
     status_code: Tensor
     num_steps: Tensor
 
@@ -69,13 +74,20 @@ class Solution:
         """Which codes are certified: gap and norm_gap within the tolerance."""
         return self.status_code == Status.CERTIFIED
 
+    def reshape(self, shape: tuple[int, ...]) -> Solution:
+        """Give the batch another shape."""
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        code = fields.pop("code").reshape(*shape, self.code.shape[-1])
+        return Solution(code=code, **{name: t.reshape(shape) for name, t in fields.items()})
+
     def summary(self) -> dict[str, int]:
         """Count the samples by status, in words."""
         counts = Counter(self.status_code.flatten().tolist())
         return {Status(code).words: count for code, count in sorted(counts.items())}
 
     def __repr__(self) -> str:
-        gap = self.gap.max().item() if self.gap.numel() else 0.0
+        known = self.gap[~self.gap.isnan()]
+        gap = known.max().item() if known.numel() else 0.0
         counts = ", ".join(f"{count} {words}" for words, count in self.summary().items())
         return (
             f"Solution(code: {tuple(self.code.shape)}, largest gap {gap:.1e}, {counts or 'empty'})"

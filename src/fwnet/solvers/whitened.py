@@ -79,6 +79,9 @@ class Whitened:
 def whiten(dictionary: Tensor) -> Whitened:
     """Decompose one dictionary (n, m), or one for every row (rows, n, m), in float64."""
     wide = dictionary.to(torch.float64)
+    if _is_identity(wide):
+        ones = torch.ones_like(wide[0])
+        return Whitened(basis=wide, metric=ones, to_white=wide, scale=ones[:1])
     u, s, basis = torch.linalg.svd(wide, full_matrices=False)
     largest = s[..., :1]
     kept = s > largest * (max(wide.shape[-2:]) * torch.finfo(wide.dtype).eps)
@@ -162,6 +165,12 @@ def cholesky_solve(factor: Tensor, right: Tensor) -> Tensor:
     if right.ndim == 3:
         return torch.cholesky_solve(right, factor)
     return torch.cholesky_solve(right.unsqueeze(-1), factor).squeeze(-1)
+
+
+def _is_identity(matrix: Tensor) -> bool:
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        return False
+    return bool((matrix.diagonal() == 1).all()) and int(matrix.count_nonzero()) == len(matrix)
 
 
 def dot(a: Tensor, b: Tensor) -> Tensor:
