@@ -1,5 +1,6 @@
 """`fwnet encode` as people meet it: its lines, its exit codes, and what a SIGKILL leaves."""
 
+import functools
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from fwnet import solve
 from fwnet.cli import app
 
 OPTIONS = ["--p", "1.3", "--radius", "2", "--device", "cpu"]
@@ -45,6 +47,14 @@ def test_codes_and_a_summary(folder):
     assert np.load("why.npy").shape == (40,)
 
 
+def test_rows_that_are_not_certified_are_told(folder, monkeypatch):
+    monkeypatch.setattr("fwnet.coding.shards.solve", functools.partial(solve, max_steps=0))
+    result = encode(*WITH_D)
+    assert result.exit_code == 0
+    assert result.stderr == "Warning: 40 of 40 rows are not certified.\n"
+    assert np.load("codes.npy").shape == (40, 9)
+
+
 def test_p_may_be_infinite(folder):
     options = ["--p", "inf", "--radius", "0.1"]
     assert encode("data.npy", "-o", "codes.npy", options=options).exit_code == 0
@@ -72,6 +82,12 @@ def save_with(position, value):
 def write(name, content):
     with open(name, "wb") as file:  # noqa: PTH123
         file.write(content)
+
+
+def write_header(shape, end="}", name="data.npy"):
+    """An npy file with 24 numbers, whatever its header says."""
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, {end}\n".encode()
+    write(name, b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(192))
 
 
 def truncate():
@@ -135,6 +151,41 @@ BAD_INPUT = {
         "data.npy is not a whole npy file: ",
     ),
     "data is cut off": (truncate, DATA, "data.npy is not a whole npy file: "),
+    "data has more rows than there are numbers": (
+        lambda: write_header("(1000000000000000000000000000000, 6)"),
+        DATA,
+        "data.npy is not a whole npy file: ",
+    ),
+    "data has more entries than there are numbers": (
+        lambda: write_header("(1099511627776, 1099511627776)"),
+        DATA,
+        "data.npy is not a whole npy file: ",
+    ),
+    "data has fewer than no rows": (
+        lambda: write_header("(-4, 6)"),
+        DATA,
+        "data.npy is not a whole npy file: ",
+    ),
+    "data has a truth value of rows": (
+        lambda: write_header("(True, 6)"),
+        DATA,
+        "data.npy is not a whole npy file: ",
+    ),
+    "data has a header without an end": (
+        lambda: write_header("(4, 6)", end=""),
+        DATA,
+        "data.npy is not a whole npy file: ",
+    ),
+    "data has a header that is too long": (
+        lambda: write_header("(4, 6)", end="}" + 20000 * " "),
+        DATA,
+        "data.npy is not a whole npy file: ",
+    ),
+    "dictionary has fewer than no rows": (
+        lambda: write_header("(-4, 6)", name="D.npy"),
+        WITH_D,
+        "D.npy is not a whole npy file: ",
+    ),
     "data has another suffix": (
         None,
         ["data.csv", "-o", "codes.npy"],
@@ -292,6 +343,11 @@ def test_bad_parquet_gives_one_line_and_leaves_nothing(folder):
     refused("every column of data.parquet must hold numbers, got list<")
     frame[:0].to_parquet("data.parquet")
     refused("data.parquet must have at least 1 row and 1 column, got 0 × 2")
+    frame.fillna(0.0).to_parquet("data.parquet")
+    with open("data.parquet", "r+b") as file:  # noqa: PTH123
+        file.seek(4)
+        file.write(40 * b"\xff")  # over the first page; what the end says of it is whole
+    refused("data.parquet cannot be read: ")
     write("data.parquet", b"something else")
     refused("data.parquet is not a whole parquet file: ")
     write("data.parquet", b"")

@@ -206,6 +206,8 @@ def encode(
         _say("Stopped. The same command with --resume goes on from here.")
         raise typer.Exit(130) from error
     _print_codes(report)
+    if report.rows_uncertified:
+        _say(f"Warning: {report.rows_uncertified:,} of {report.rows:,} rows are not certified.")
 
 
 def _make_folder(output: Path) -> None:

@@ -1,6 +1,7 @@
 import functools
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from fwnet import LpBall, solve
 from fwnet.coding import EncodeError, encode_file
 from fwnet.coding.work_folder import WorkFolder
-from fwnet.solvers import Status
+from fwnet.solvers import Progress, Status
 
 P, RADIUS, ROWS, SHARD = 1.3, 2.0, 50, 16  # 4 shards, the last of 2 rows
 
@@ -305,6 +306,90 @@ def test_a_folder_of_somebody_else_is_left_alone(folder):
     assert [path.name for path in work.iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.parametrize("name", ["notes.tmp", "1.tmp", "000000.codes.npy.bak", "12 notes"])
+def test_a_file_of_somebody_else_among_the_shards_is_left_alone(folder, name):
+    stopped_after(folder, 1)
+    note = folder / "codes.npy.parts" / name
+    note.write_text("precious")
+    for options in ({"force": True}, {"resume": True}):
+        with pytest.raises(EncodeError, match=f"nothing but the shards .* got '{name}'"):
+            encode(folder, **options)
+    assert note.read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["000003.codes.npy.tmp", "manifest.json.tmp", "all.codes.tmp"])
+@pytest.mark.parametrize("option", ["force", "resume"])
+def test_what_a_killed_run_had_not_finished_is_dropped(folder, name, option):
+    stopped_after(folder, 1)
+    (folder / "codes.npy.parts" / name).write_text("half")
+    encode(folder, **{option: True})
+    assert not (folder / "codes.npy.parts").exists()
+
+
+def test_a_file_beside_the_certificates_is_left_alone(folder):
+    (folder / "why.npy.tmp").write_text("precious")
+    encode(folder, certificates=folder / "why.npy")
+    assert (folder / "why.npy.tmp").read_text() == "precious"
+    expected = ["D.npy", "codes.npy", "data.npy", "why.npy", "why.npy.tmp"]
+    assert sorted(path.name for path in folder.iterdir()) == expected
+    assert (folder / "why.npy").stat().st_mode == (folder / "codes.npy").stat().st_mode
+
+
+def test_certificates_that_could_not_be_delivered_leave_no_file(folder, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fwnet.coding.shards.write_rows", full)
+        with pytest.raises(EncodeError, match="No space left on device"):
+            encode(folder, certificates=folder / "why.npy")
+    expected = ["D.npy", "codes.npy.parts", "data.npy"]
+    assert sorted(path.name for path in folder.iterdir()) == expected
+    report = encode(folder, certificates=folder / "why.npy", resume=True)
+    assert report.rows_resumed == ROWS
+
+
+def test_an_empty_work_folder_counts_as_none(folder):
+    """It is left by a run that was killed before its very last act."""
+    (folder / "codes.npy.parts").mkdir()
+    assert encode(folder).rows == ROWS
+    assert not (folder / "codes.npy.parts").exists()
+
+
+def test_shards_that_appear_during_the_check_are_not_used_unasked(folder):
+    is_first = True
+
+    def another_run(progress):
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            stopped_after(folder, 2)
+
+    with pytest.raises(EncodeError, match="holds the shards of an earlier run"):
+        encode(folder, progress=another_run)
+    assert not (folder / "codes.npy").exists()
+    assert encode(folder, resume=True).rows_resumed == 2 * SHARD
+
+
+@pytest.mark.parametrize("stage", ["checking", "coding"])
+@pytest.mark.parametrize("rows_done", [0, SHARD, ROWS])
+@pytest.mark.parametrize("shape", [(ROWS, 6), (ROWS, 5), (3, 6), (ROWS,)])
+def test_data_that_changes_on_the_way_is_refused(folder, stage, rows_done, shape):
+    data = folder / "data.npy"
+
+    def change(progress):
+        if (progress.stage, progress.rows_done) == (stage, rows_done):
+            status = data.stat()
+            np.save(data, np.ones(shape, np.float32))
+            os.utime(data, ns=(status.st_atime_ns, status.st_mtime_ns + 10**9))
+
+    with pytest.raises(EncodeError, match=r"data\.npy changed while it was read"):
+        encode(folder, progress=change)
+    assert not (folder / "codes.npy").exists()
+    if stage == "checking":
+        assert not (folder / "codes.npy.parts").exists()
+
+
 def test_a_manifest_that_cannot_be_read_is_told(folder):
     stopped_after(folder, 1)
     (folder / "codes.npy.parts" / "manifest.json").write_text("{")
@@ -318,7 +403,7 @@ def test_one_process_at_a_time(folder):
     work = folder / "codes.npy.parts"
     manifest = json.loads((work / "manifest.json").read_text())
     with (
-        WorkFolder.beside(folder / "codes.npy", manifest, fresh=False),
+        WorkFolder.beside(folder / "codes.npy", manifest, resume=True, force=False),
         pytest.raises(EncodeError, match="another process is at work"),
     ):
         encode(folder, force=True)
@@ -335,6 +420,42 @@ def test_progress_is_told_of_every_stage_and_never_goes_back(folder):
         assert rows == sorted(rows)
         assert rows[-1] == ROWS
     assert {progress.rows for progress in heard} == {ROWS}
+
+
+def test_progress_does_not_go_back_when_rows_are_refined(folder, monkeypatch):
+    went_back = []
+
+    def spy(x, *arguments, callback, **options):
+        most = 0
+
+        def listen(progress):
+            nonlocal most
+            went_back.append(progress.rows_done < most or progress.rows < len(x))
+            most = max(most, progress.rows_done)
+            return callback(progress)
+
+        return solve(x, *arguments, callback=listen, **options)
+
+    monkeypatch.setattr("fwnet.coding.shards.solve", spy)
+    heard = []
+    encode(folder, tol=1e-9, progress=heard.append)
+    assert any(went_back)  # else this test shows nothing
+    rows = [progress.rows_done for progress in heard if progress.stage == "coding"]
+    assert rows == sorted(rows)
+    assert rows[-1] == ROWS
+
+
+def test_progress_keeps_the_most_rows_that_were_done(folder, monkeypatch):
+    def back_and_forth(x, *arguments, callback, **options):
+        for rows_done in (0, 2, 1, 2):
+            callback(Progress(0, rows_done, len(x), 0.0))
+        return solve(x, *arguments, **options)
+
+    monkeypatch.setattr("fwnet.coding.shards.solve", back_and_forth)
+    heard = []
+    encode(folder, progress=heard.append)
+    rows = [progress.rows_done for progress in heard if progress.stage == "coding"]
+    assert rows[:6] == [0, 0, 2, 2, 2, SHARD]
 
 
 def test_by_default_a_shard_is_as_long_as_its_width_allows(folder, monkeypatch):

@@ -6,6 +6,7 @@ A file is read and written in blocks of rows, so that it may be larger than memo
 from __future__ import annotations
 
 import os
+import tokenize
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,18 @@ __all__ = ["RowFile", "check_suffix", "open_rows", "read_npy_matrix", "write_npy
 
 SUFFIXES = (".npy", ".parquet")
 PARQUET_BATCH_ENTRIES = 1 << 20
+
+# What numpy raises for the header of an npy file that makes no sense.
+BAD_HEADER = (
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    EOFError,
+    MemoryError,
+    RecursionError,
+    SyntaxError,
+    tokenize.TokenError,
+)
 
 
 class RowFile(Protocol):
@@ -80,13 +93,16 @@ class NpyRows:
         if self.path.stat().st_size == 0:
             raise EncodeError(f"{self.path} is empty")
         try:
-            return np.lib.format.open_memmap(self.path, mode="r")
-        except ValueError as error:
+            with np.errstate(over="raise"):  # a shape beyond all numbers would only warn
+                return np.lib.format.open_memmap(self.path, mode="r")
+        except BAD_HEADER as error:
             if "Python objects" in str(error):
                 raise EncodeError(
                     f"{self.path} must hold numbers, got Python objects, which are never unpickled"
                 ) from error
-            raise EncodeError(f"{self.path} is not a whole npy file: {error}") from error
+            raise EncodeError(
+                f"{self.path} is not a whole npy file: {_first_line(error)}"
+            ) from error
 
 
 class ParquetRows:
@@ -132,7 +148,7 @@ class ParquetRows:
         skipped = start - int(self._group_starts[group])
         waiting: list[np.ndarray] = []
         count = 0
-        for batch in self._batches(group):
+        for batch in self._whole_batches(group):
             fresh = batch[skipped:]
             skipped = max(0, skipped - len(batch))
             while count + len(fresh) >= size:
@@ -142,6 +158,14 @@ class ParquetRows:
             count += len(fresh)
         if count:
             yield np.concatenate(waiting)
+
+    def _whole_batches(self, first_group: int) -> Iterator[np.ndarray]:
+        import pyarrow as pa
+
+        try:
+            yield from self._batches(first_group)
+        except (pa.ArrowException, OSError) as error:
+            raise EncodeError(f"{self.path} cannot be read: {_first_line(error)}") from error
 
     def _batches(self, first_group: int) -> Iterator[np.ndarray]:
         import pyarrow as pa
@@ -225,4 +249,4 @@ def _parquet(path: Path) -> ModuleType:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]
+    return str(error).strip().partition("\n")[0] or type(error).__name__

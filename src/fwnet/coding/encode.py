@@ -14,8 +14,9 @@ from fwnet.coding.array_files import check_suffix
 from fwnet.coding.chunks import named_device
 from fwnet.coding.errors import EncodeError
 from fwnet.coding.shards import EncodeProgress, ShardedEncoding
-from fwnet.coding.work_folder import WorkFolder, folder_of, is_begun
+from fwnet.coding.work_folder import WorkFolder, check_unasked, folder_of, is_begun
 from fwnet.sets import LpBall
+from fwnet.solvers import Status
 
 __all__ = ["EncodeReport", "encode_file"]
 
@@ -41,6 +42,11 @@ class EncodeReport:
     largest_norm_gap: float
     counts: dict[str, int]
     seconds: float
+
+    @property
+    def rows_uncertified(self) -> int:
+        """How many rows have a code that is not certified."""
+        return self.rows - self.counts.get(Status.CERTIFIED.words, 0)
 
     @property
     def rows_per_second(self) -> float:
@@ -89,6 +95,7 @@ def encode_file(
 
     Raises `EncodeError`, with one line that says what was expected and what came. What is wrong
     with the arguments or the data, rows that are not finite included, is found before the work.
+    Data that changes during the work is refused, with the shards of what it was before kept.
     """
     start = time.monotonic()
     tell = progress or (lambda _: None)
@@ -106,7 +113,7 @@ def encode_file(
         )
         _check_earlier_work(places, resume, force)
         manifest = encoding.manifest(tell)
-        with WorkFolder.beside(places[0], manifest, fresh=force and not resume) as work:
+        with WorkFolder.beside(places[0], manifest, resume=resume, force=force) as work:
             rows = encoding.source.num_rows
             resumed = min(work.count_shards() * encoding.shard_rows, rows)
             missing = [place for place in places if not work.has_delivered(place)]
@@ -160,11 +167,7 @@ def _check_places(places: list[Path], inputs: list[Path]) -> None:
 def _check_earlier_work(places: list[Path], resume: bool, force: bool) -> None:
     """Refuse before the data is read what an earlier run left and nobody spoke of."""
     folder = folder_of(places[0])
-    if folder.exists() and not (resume or force):
-        raise EncodeError(
-            f"{folder} holds the shards of an earlier run: go on from them with --resume, "
-            "or drop them with --force"
-        )
+    check_unasked(folder, resume=resume, force=force)
     if not is_begun(folder):
         _check_existing(places, force)
 

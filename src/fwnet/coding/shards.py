@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import fwnet
 from fwnet.coding.array_files import RowFile, open_rows, read_npy_matrix, write_npy, write_rows
 from fwnet.coding.chunks import default_chunk_rows, to_tensor
 from fwnet.coding.errors import EncodeError
-from fwnet.coding.work_folder import WorkFolder
+from fwnet.coding.work_folder import WorkFolder, file_stamp
 from fwnet.sets import LpBall
 from fwnet.solvers import Progress, Solution, Status, solve
 
@@ -60,6 +61,7 @@ class ShardedEncoding:
         if shard_rows is not None and not shard_rows >= 1:
             raise EncodeError(f"the rows of a shard must be >= 1, got {shard_rows!r}")
         self.data, self.ball, self.tol, self.device = data, ball, tol, device
+        self._data_stamp = file_stamp(data) if data.is_file() else []
         self.source: RowFile = open_rows(data)
         num_features = self.source.num_columns
         if dictionary is None:
@@ -94,9 +96,9 @@ class ShardedEncoding:
         first = work.count_shards()
         done = min(first * self.shard_rows, rows)
         tell(EncodeProgress("coding", done, rows))
-        for index, shard in enumerate(self.source.blocks(done, self.shard_rows), start=first):
+        for index, shard in enumerate(self._blocks(done), start=first):
             x = to_tensor(shard, dtype, self.device)
-            listener = _listener(tell, done, rows, len(shard))
+            listener = _listener(tell, done, rows)
             solution = solve(x, dictionary, self.ball, tol=self.tol, callback=listener)
             work.write_shard(index, solution.code.cpu().numpy(), _certificates(solution))
             done += len(shard)
@@ -110,16 +112,33 @@ class ShardedEncoding:
         rows = self.source.num_rows
         summary = _summary(work.read_shards("certificates", self.num_shards))
         files = {}
-        for place in places[1:]:
-            file = place.with_name(f"{place.name}.tmp")  # maybe on another disk than the shards
-            write_npy(file, (rows,), work.read_shards("certificates", self.num_shards))
-            files[file] = place
-        file = work.temporary("all.codes")
-        codes = _counted(work.read_shards("codes", self.num_shards), tell, rows)
-        write_rows(file, places[0].suffix, (rows, self.num_atoms), codes)
-        files[file] = places[0]
-        work.deliver(files, summary)
+        try:
+            for place in places[1:]:
+                file = _new_file_beside(place)  # maybe on another disk than the shards
+                files[file] = place
+                write_npy(file, (rows,), work.read_shards("certificates", self.num_shards))
+            file = work.all_codes()
+            files[file] = places[0]
+            codes = _counted(work.read_shards("codes", self.num_shards), tell, rows)
+            write_rows(file, places[0].suffix, (rows, self.num_atoms), codes)
+            work.deliver(files, summary)
+        except BaseException:
+            for file in files:
+                file.unlink(missing_ok=True)
+            raise
         return summary
+
+    def _blocks(self, start: int) -> Iterator[np.ndarray]:
+        """Yield the shards from a row on, and raise once the file is not what it was."""
+        self._check_unchanged()
+        for block in self.source.blocks(start, self.shard_rows):
+            self._check_unchanged()
+            yield block
+        self._check_unchanged()
+
+    def _check_unchanged(self) -> None:
+        if file_stamp(self.data) != self._data_stamp:
+            raise EncodeError(f"{self.data} changed while it was read, so no codes were written")
 
     def _checked_digest(self, tell: Callback) -> str:
         """Hash the data, and raise if some rows are not finite."""
@@ -127,7 +146,7 @@ class ShardedEncoding:
         digest = hashlib.sha256()
         bad_count, first_bad = 0, -1
         tell(EncodeProgress("checking", 0, rows))
-        for block in self.source.blocks(0, self.shard_rows):
+        for block in self._blocks(0):
             digest.update(_bytes(block))
             bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
             if len(bad) and first_bad < 0:
@@ -161,14 +180,21 @@ def _read_dictionary(path: Path, data: Path, source: RowFile) -> np.ndarray:
     return dictionary
 
 
-def _listener(
-    tell: Callback, before: int, rows: int, shard_rows: int
-) -> Callable[[Progress], bool | None]:
+def _new_file_beside(place: Path) -> Path:
+    """Make an empty file in the same folder, under a name that no other file has."""
+    file = place.with_name(f".fwnet-{secrets.token_hex(8)}.tmp")
+    file.touch(exist_ok=False)  # unlike those of tempfile, with the permissions of any new file
+    return file
+
+
+def _listener(tell: Callback, before: int, rows: int) -> Callable[[Progress], bool | None]:
     """Tell of all rows what the solver says of a shard."""
+    most = 0
 
     def listen(progress: Progress) -> bool | None:
-        if progress.rows == shard_rows:  # fewer: some rows are solved again, with more digits
-            tell(EncodeProgress("coding", before + progress.rows_done, rows))
+        nonlocal most
+        most = max(most, progress.rows_done)  # fewer: some rows are solved again, more exactly
+        tell(EncodeProgress("coding", before + most, rows))
         return None
 
     return listen

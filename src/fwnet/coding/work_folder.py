@@ -25,12 +25,18 @@ import numpy as np
 from fwnet.coding.array_files import write_npy
 from fwnet.coding.errors import EncodeError
 
-__all__ = ["WorkFolder", "folder_of", "is_begun"]
+__all__ = ["WorkFolder", "check_unasked", "file_stamp", "folder_of", "is_begun"]
 
 KINDS = ("codes", "certificates")
 MANIFEST = "manifest.json"
 LOCK = "lock"
-OURS = re.compile(r"manifest\.json|lock|\d{6,}\.(codes|certificates)\.npy|.*\.tmp")
+ALL_CODES = "all.codes"
+
+# The names of the files that are made here; a file of any other name is somebody else's.
+SHARD = r"\d{6,}\.(codes|certificates)\.npy"
+TEMPORARY = re.compile(rf"({SHARD}|manifest\.json|all\.codes)\.tmp")
+SHARD_OR_TEMPORARY = re.compile(rf"{SHARD}|{TEMPORARY.pattern}")
+OURS = re.compile(rf"manifest\.json|lock|{SHARD_OR_TEMPORARY.pattern}")
 
 # How a difference between the manifest of a folder and that of a run is called.
 CALLED = {
@@ -52,21 +58,27 @@ class WorkFolder:
         self._lock: Any = None
 
     @classmethod
-    def beside(cls, output: Path, manifest: dict[str, Any], *, fresh: bool) -> Self:
-        """Open the folder of an output, made anew if it is not there or `fresh` asks for it."""
+    def beside(cls, output: Path, manifest: dict[str, Any], *, resume: bool, force: bool) -> Self:
+        """Open the folder of an output: with the shards in it to `resume`, else without any.
+
+        Shards that nobody spoke of are refused here too: another run may have begun, and died,
+        since this one looked first.
+        """
         self = cls(folder_of(output), manifest)
         self.folder.mkdir(exist_ok=True)
         self._check_that_all_is_ours()
         self._take_lock()
         try:
-            found = None if fresh else self._read_manifest()
+            if is_begun(self.folder):
+                check_unasked(self.folder, resume=resume, force=force)
+            found = self._read_manifest() if resume else None
             if found is None:
                 self._clear()
                 self._write_manifest()
             else:
                 self._compare(found)
                 self.manifest = found
-                self._clear(re.compile(r".*\.tmp"))
+                self._clear(TEMPORARY)
         except BaseException:
             self.close()
             raise
@@ -95,7 +107,7 @@ class WorkFolder:
         """Keep a shard."""
         for kind, array in zip(KINDS, (codes, certificates), strict=True):
             whole = self._shard(index, kind)
-            unfinished = self.temporary(whole.name)
+            unfinished = self._temporary(whole.name)
             write_npy(unfinished, array.shape, [array])
             unfinished.replace(whole)
 
@@ -104,15 +116,15 @@ class WorkFolder:
         for index in range(count):
             yield np.load(self._shard(index, kind), allow_pickle=False)
 
-    def temporary(self, name: str) -> Path:
-        """A file of this folder that does not count as whole."""
-        return self.folder / f"{name}.tmp"
+    def all_codes(self) -> Path:
+        """The file in which the codes of all shards come together."""
+        return self._temporary(ALL_CODES)
 
     def deliver(self, files: dict[Path, Path], summary: dict[str, Any]) -> None:
         """Move finished files to their places, and remember that: {from: to}."""
         # A rename keeps size and time, by which a run that was killed between it and the end
         # recognizes its own output.
-        stamps = {str(place.absolute()): _stamp(file) for file, place in files.items()}
+        stamps = {str(place.absolute()): file_stamp(file) for file, place in files.items()}
         self.manifest = {**self.manifest, "delivered": {"files": stamps, "summary": summary}}
         self._write_manifest()
         for file, place in files.items():
@@ -121,7 +133,7 @@ class WorkFolder:
     def has_delivered(self, place: Path) -> bool:
         """Whether an earlier run had already put its file in this place."""
         stamps = self.manifest.get("delivered", {}).get("files", {})
-        return place.exists() and stamps.get(str(place.absolute())) == _stamp(place)
+        return place.exists() and stamps.get(str(place.absolute())) == file_stamp(place)
 
     def summary(self) -> dict[str, Any]:
         """What `deliver` was told to remember."""
@@ -138,6 +150,10 @@ class WorkFolder:
 
     def _shard(self, index: int, kind: str) -> Path:
         return self.folder / f"{index:06d}.{kind}.npy"
+
+    def _temporary(self, name: str) -> Path:
+        """A file of this folder that does not count as whole."""
+        return self.folder / f"{name}.tmp"
 
     def _take_lock(self) -> None:
         if sys.platform == "win32":  # two processes on one output are the user's to avoid there
@@ -159,7 +175,7 @@ class WorkFolder:
                 f"{self.folder} must hold nothing but the shards of an encoding, got {others[0]!r}"
             )
 
-    def _clear(self, names: re.Pattern[str] = re.compile(r"\d.*|.*\.tmp")) -> None:
+    def _clear(self, names: re.Pattern[str] = SHARD_OR_TEMPORARY) -> None:
         for path in sorted(self.folder.iterdir()):
             if names.fullmatch(path.name):
                 path.unlink()
@@ -177,7 +193,7 @@ class WorkFolder:
         return None
 
     def _write_manifest(self) -> None:
-        unfinished = self.temporary(MANIFEST)
+        unfinished = self._temporary(MANIFEST)
         unfinished.write_text(json.dumps(self.manifest, indent=2), encoding="utf-8")
         unfinished.replace(self.folder / MANIFEST)
 
@@ -206,6 +222,19 @@ def is_begun(folder: Path) -> bool:
     return (folder / MANIFEST).exists()
 
 
-def _stamp(path: Path) -> list[int]:
+def check_unasked(folder: Path, *, resume: bool, force: bool) -> None:
+    """Raise for what an earlier run left in the folder and nobody spoke of."""
+    if resume or force or not folder.exists():
+        return
+    if folder.is_dir() and not any(folder.iterdir()):
+        return  # an earlier run was killed before its very last act
+    raise EncodeError(
+        f"{folder} holds the shards of an earlier run: go on from them with --resume, "
+        "or drop them with --force"
+    )
+
+
+def file_stamp(path: Path) -> list[int]:
+    """Size and time of a file, which tell whether it is still the same."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns]
