@@ -12,6 +12,13 @@ from torch import Tensor
 
 from fwnet.functional import value_of
 from fwnet.sets import ConvexSet, LpBall
+from fwnet.solvers.arguments import (
+    checked_limits,
+    checked_problem,
+    checked_tol,
+    present,
+    weighted,
+)
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.dual_newton import DIRECT_BELOW, DualNewton
@@ -29,17 +36,11 @@ from fwnet.solvers.step_rules import ShortStep
 __all__ = [
     "METHODS",
     "Auto",
-    "checked_limits",
     "checked_method",
-    "checked_problem",
-    "checked_tol",
-    "present",
     "solve",
     "solve_rows",
-    "weighted",
 ]
 
-TOL = {torch.float64: 1e-10, torch.float32: 1e-6}
 NORM_TOL = 10  # norm_gap may be so many times tol, relative to the norm
 NEAREST_TO_1, LARGEST_P = 1e-7, 1e4
 CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 23
@@ -311,28 +312,6 @@ def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:
     return Limits(limits.max_steps, limits.deadline, tell)
 
 
-def weighted(
-    x: Tensor, dictionary: Tensor, weights: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Make weights part of x and D: ½Σ w_i(x_i − (Dz)_i)² = ½‖√w∘(x − Dz)‖².
-
-    Those that all rows share are done with then; others are returned as factors of the rows.
-    """
-    if weights is None:
-        return x, dictionary, None
-    factors = weights.detach().to(x.dtype).sqrt()
-    if not factors.isfinite().all():
-        raise ValueError(f"weights must be finite in {x.dtype}, the dtype of x")
-    if weights.ndim == 1:
-        return present(x, factors), factors.unsqueeze(-1) * dictionary, None
-    return x, dictionary, factors
-
-
-def present(x: Tensor, factors: Tensor) -> Tensor:
-    """√w∘x, without looking at what stands at weight 0."""
-    return torch.where(factors > 0, x, 0.0) * factors
-
-
 def _asks_gradient(x: Tensor, dictionary: Tensor, convex_set: ConvexSet) -> bool:
     asking = [x, dictionary]
     if isinstance(convex_set, LpBall):
@@ -351,95 +330,3 @@ def checked_method(method: str | BindableMethod) -> BindableMethod:
     if isinstance(method, type) or not hasattr(method, "bind"):
         raise TypeError(f"method must be a name or a solver object, got {type(method).__name__}")
     return method
-
-
-def checked_tol(tol: float | None, dtype: torch.dtype) -> float:
-    """The tolerance, by default that of the precision."""
-    if tol is None:
-        return TOL[dtype]
-    if not 0 < tol < 1:
-        raise ValueError(f"tol must be in (0, 1), got {tol!r}")
-    return tol
-
-
-def checked_limits(
-    method: BindableMethod,
-    max_steps: int | None,
-    time_limit: float | None,
-    callback: Callable[[Progress], bool | None] | None,
-) -> Limits:
-    """Raise for limits that make no sense; start the clock."""
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit must be > 0 seconds, got {time_limit!r}")
-    if max_steps is not None and not max_steps >= 0:
-        raise ValueError(f"max_steps must be >= 0, got {max_steps!r}")
-    return Limits(
-        method.max_steps if max_steps is None else max_steps,
-        math.inf if time_limit is None else time.monotonic() + time_limit,
-        None if callback is None else _obeyed(callback),
-    )
-
-
-def _obeyed(callback: Callable[[Progress], bool | None]) -> Callable[[Progress], bool]:
-    """Remember that a callback said stop: it holds for all rows, not for the present block."""
-    stopped = False
-
-    def ask(progress: Progress) -> bool:
-        nonlocal stopped
-        stopped = stopped or bool(callback(progress))
-        return stopped
-
-    return ask
-
-
-def checked_problem(
-    x: Tensor, dictionary: Tensor | None, weights: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Raise for what does not fit together."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"x must be a tensor, got {type(x).__name__}")
-    if x.dtype not in TOL:
-        raise TypeError(f"x must be float32 or float64, got {x.dtype}")
-    if x.ndim == 0:
-        raise ValueError("x must have shape (..., n), got a scalar")
-    if dictionary is None:
-        dictionary = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
-    if not isinstance(dictionary, Tensor):
-        raise TypeError(f"dictionary must be a tensor, got {type(dictionary).__name__}")
-    if dictionary.ndim != 2:
-        raise ValueError(f"dictionary must have shape (n, m), got {tuple(dictionary.shape)}")
-    n = x.shape[-1]
-    if dictionary.shape[0] != n:
-        hint = ""
-        if dictionary.shape[1] == n:
-            hint = "; this is scikit-learn's (n_components, n_features): pass its transpose"
-        raise ValueError(
-            f"dictionary must have shape (n, m) with n = {n}, the length of x, "
-            f"got {tuple(dictionary.shape)}{hint}"
-        )
-    if 0 in dictionary.shape:
-        raise ValueError(f"dictionary must not be empty, got shape {tuple(dictionary.shape)}")
-    if dictionary.dtype != x.dtype or dictionary.device != x.device:
-        raise ValueError(
-            f"dictionary must have the dtype and device of x, {x.dtype} on {x.device}, "
-            f"got {dictionary.dtype} on {dictionary.device}"
-        )
-    if not dictionary.isfinite().all():
-        raise ValueError("dictionary must be finite, got NaN or infinite entries")
-    return x, dictionary, _checked_weights(weights, x)
-
-
-def _checked_weights(weights: Tensor | None, x: Tensor) -> Tensor | None:
-    if weights is None:
-        return None
-    if not isinstance(weights, Tensor):
-        raise TypeError(f"weights must be a tensor, got {type(weights).__name__}")
-    if weights.shape not in (x.shape[-1:], x.shape):
-        raise ValueError(
-            f"weights must have shape {tuple(x.shape[-1:])} or {tuple(x.shape)}, "
-            f"got {tuple(weights.shape)}"
-        )
-    weights = weights.to(x.device)
-    if weights.dtype != torch.bool and not ((weights >= 0) & weights.isfinite()).all():
-        raise ValueError("weights must be finite and >= 0")
-    return weights if weights.ndim == 1 else weights.reshape(-1, x.shape[-1])

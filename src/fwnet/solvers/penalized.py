@@ -20,16 +20,14 @@ from torch import Tensor
 
 from fwnet.functional import check_exponent, dual_exponent, lp_norm
 from fwnet.sets import LpBall
-from fwnet.solvers.certified import (
-    Auto,
+from fwnet.solvers.arguments import (
     checked_limits,
-    checked_method,
     checked_problem,
     checked_tol,
     present,
-    solve_rows,
     weighted,
 )
+from fwnet.solvers.certified import Auto, checked_method, solve_rows
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
