@@ -22,6 +22,7 @@ def test_certified_and_unbeaten(p, penalty):
     x, dictionary = gaussian(15)
     solution = solve_penalized(x, dictionary, penalty, p)
     assert solution.certified.all(), solution
+    assert (solution.gap <= 1e-10 * 0.5 * x.square().sum(-1)).all()
     value = penalized_objective(x, dictionary, solution.code, penalty, p)
     generator = torch.Generator().manual_seed(0)
     for size in (1.0, 1e-2, 1e-3):

@@ -140,10 +140,11 @@ def _search_radius(
         stopped |= limits.callback is not None and bool(limits.callback(done))
 
     status = torch.zeros(count, dtype=torch.int8, device=x.device)
-    status[rows] = int(Status.STALLED)
+    short = ~(relative_gap <= tol)
+    status[short] = int(Status.STALLED)
     if stopped:
         late = time.monotonic() >= limits.deadline
-        status[rows] = int(Status.TIME_LIMIT if late else Status.STOPPED)
+        status[short] = int(Status.TIME_LIMIT if late else Status.STOPPED)
     status[~finite] = int(Status.NOT_FINITE)
     energy = 0.5 * x.square().sum(-1)
     return Solution(
