@@ -6,6 +6,7 @@ import dataclasses
 import multiprocessing
 import os
 import time
+from functools import partial
 from typing import Any
 
 import torch
@@ -67,7 +68,7 @@ def _run_beside_cvxpy(options: Options, report: Report) -> None:
                 name = f"solve, {str(dtype)[6:]}, tol {tol:g}"
                 (ours,) = compare(
                     group,
-                    {name: lambda _, r=rows, d=matrix, b=ball, t=tol: fwnet.solve(r, d, b, tol=t)},  # type: ignore[misc]
+                    {name: partial(_solve, rows, matrix, ball, tol)},
                     options,
                     rounds=3 if options.quick else 7,
                     warmup=1,
@@ -84,6 +85,10 @@ def _run_beside_cvxpy(options: Options, report: Report) -> None:
                     **_certificates(rows, matrix, ball, tol),
                 }
     report.notes |= _agreement(2 if options.quick else 50)
+
+
+def _solve(x: Tensor, dictionary: Tensor, ball: fwnet.LpBall, tol: float, _: int) -> object:
+    return fwnet.solve(x, dictionary, ball, tol=tol)
 
 
 def _certificates(x: Tensor, dictionary: Tensor, ball: fwnet.LpBall, tol: float) -> dict[str, Any]:
@@ -176,7 +181,7 @@ def _run_on_gpu(options: Options, report: Report) -> None:
             group = f"p = {P}, n = 50, m = 100, radius {radius:g}"
             (row,) = compare(
                 group,
-                {name: lambda _, x=x, d=dictionary, b=ball, t=tol: fwnet.solve(x, d, b, tol=t)},  # type: ignore[misc]
+                {name: partial(_solve, x, dictionary, ball, tol)},
                 options,
                 rounds=3,
                 warmup=1,

@@ -106,7 +106,7 @@ class _Rows:
             norm = self._norm(z, self.problem.p)
             models["first"] = cp.Problem(cp.Minimize(squares + self.problem.penalty * norm))
             return models
-        norm = self._norm(z, value_of(self.problem.convex_set.p))  # type: ignore[attr-defined]
+        norm = self._norm(z, value_of(self.problem.ball.p))
         models["first"] = cp.Problem(cp.Minimize(squares), [norm <= self.problem.radius])
         models["exact"] = cp.Problem(cp.Minimize(norm), [matrix @ z == x])
         return models

@@ -84,7 +84,7 @@ def _gradients(
     problem: Constrained, x: Tensor, code: Tensor, binds: Tensor, solved: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Sum over rows, in float64; rows that are not solved, or have the code 0, take no part."""
-    p = value_of(problem.convex_set.p)  # type: ignore[attr-defined]
+    p = value_of(problem.ball.p)
     problem = problem.to(torch.float64)
     usable = solved & (code != 0).any(-1)
     index = usable.nonzero().squeeze(-1)

@@ -12,6 +12,7 @@ found it, and is checked here, on the data as they were given.
 from __future__ import annotations
 
 import dataclasses
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -41,7 +42,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Problem:
+class Problem(ABC):
     """½‖x − Dz‖² for one dictionary and many rows x; with `factors`, one on every entry of every x.
 
     The rows of x that come here are multiplied by their factors already.
@@ -104,14 +105,17 @@ class Problem:
         """Whether D has full rank, so that what is outside of its range is so for certain."""
         return self.white.shared and self.white.basis.shape[0] == min(self.dictionary.shape)
 
+    @abstractmethod
     def prox(self, z: Tensor, step_size: Tensor) -> Tensor:
         """The proximal operator of what is added to the squares."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def gap(self, x: Tensor, z: Tensor, residual: Tensor) -> Tensor:
         """An upper bound on how far z is from optimal, from its own residual x − Dz."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def certify(
         self, x: Tensor, code: Tensor, dual: Tensor, dtype: torch.dtype | None = None
     ) -> Certificate:
@@ -119,7 +123,7 @@ class Problem:
 
         The code is returned, and judged, as it is when rounded to dtype.
         """
-        raise NotImplementedError
+        ...
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,12 @@ class Constrained(Problem):
     """min ½‖x − Dz‖²  s.t.  z ∈ C."""
 
     convex_set: ConvexSet
+
+    @property
+    def ball(self) -> LpBall:
+        """The set, for those who were promised an Lp ball."""
+        assert isinstance(self.convex_set, LpBall)
+        return self.convex_set
 
     @property
     def radius(self) -> float:
