@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch as torch  # the one import that everything needs
 
-__version__ = "0.1.0"
+from fwnet.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fwnet import coding, functional, nn, sets, solvers

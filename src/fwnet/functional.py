@@ -224,8 +224,10 @@ def _check_scalar_tensor(name: str, value: Tensor) -> None:
 
 def _as_scalar(value: float | Tensor, like: Tensor) -> Tensor:
     """Hold a number as a 0-dim tensor beside `like`, on a CPU with all its digits."""
-    if isinstance(value, Tensor):
-        return value.to(like.device, torch.promote_types(value.dtype, torch.float32))
+    wanted = torch.promote_types(like.dtype, torch.float32)
     on_cpu = like.device.type == "cpu"
-    dtype = torch.float64 if on_cpu else torch.promote_types(like.dtype, torch.float32)
+    if isinstance(value, Tensor):
+        dtype = torch.promote_types(value.dtype, torch.float32) if on_cpu else wanted
+        return value.to(like.device, dtype)
+    dtype = torch.float64 if on_cpu else wanted
     return torch.full((), value, dtype=dtype, device=like.device)

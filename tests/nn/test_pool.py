@@ -52,7 +52,7 @@ def test_bounds_hold_and_let_p_return():
 def test_state_dict_round_trip_without_extra_state():
     learned, fixed = PoolP(1.7), PoolP(math.inf, learn_p=False)
     assert list(learned.state_dict()) == ["log_excess"]
-    assert list(fixed.state_dict()) == ["excess"]
+    assert list(fixed.state_dict()) == ["fixed_excess"]
     other = PoolP(3.0)
     other.load_state_dict(learned.state_dict())
     assert other.p.item() == pytest.approx(1.7)
@@ -87,7 +87,7 @@ def test_wrong_arguments(arguments, message):
 
 def test_numbers_only():
     for arguments in ({"p": torch.tensor(2.0)}, {"radius": torch.tensor(2.0)}):
-        with pytest.raises(TypeError, match="must be numbers, got a tensor"):
+        with pytest.raises(TypeError, match="must be a number, got a tensor"):
             PoolP(**arguments)
 
 

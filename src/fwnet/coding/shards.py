@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 
-import fwnet
 from fwnet.coding.array_files import RowFile, open_rows, read_npy_matrix, write_npy, write_rows
 from fwnet.coding.chunks import default_chunk_rows, to_tensor
 from fwnet.coding.errors import EncodeError
 from fwnet.coding.work_folder import WorkFolder, file_stamp
 from fwnet.sets import LpBall
 from fwnet.solvers import Progress, Solution, Status, solve
+from fwnet.version import __version__
 
 __all__ = ["CERTIFICATE", "EncodeProgress", "ShardedEncoding"]
 
@@ -75,7 +75,7 @@ class ShardedEncoding:
     def manifest(self, tell: Callback) -> dict[str, Any]:
         """Everything that the codes depend on. Reads the data once, to see that it is finite."""
         return {
-            "version": fwnet.__version__,
+            "version": __version__,
             "data_sha256": self._checked_digest(tell),
             "dictionary_sha256": hashlib.sha256(_bytes(self.dictionary)).hexdigest(),
             "rows": self.source.num_rows,

@@ -1,0 +1,109 @@
+"""What the networks that turn signals into codes have in common: their matrices."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from fwnet.models.model import Model
+
+__all__ = ["CodingNetwork"]
+
+
+class CodingNetwork(Model):
+    """T layers with a matrix W_0 (m × n) for the signal and T − 1 matrices W_t (m × m) for codes.
+
+    Subclasses say what happens between them (`encode`) and how a dictionary becomes matrices
+    (`_set_dictionary`). Depth, widths and sharing are so the same for all of them.
+
+    Args:
+        num_features: n, the length of x.
+        num_atoms: m, the length of a code.
+        num_layers: T.
+        share_weights: Whether W_1 … W_{T−1} are one matrix.
+        reconstruct: Whether a last layer W_R (n × m) turns the code into a signal.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        num_atoms: int,
+        num_layers: int,
+        *,
+        share_weights: bool,
+        reconstruct: bool,
+    ) -> None:
+        super().__init__()
+        for name, count in (
+            ("num_features", num_features),
+            ("num_atoms", num_atoms),
+            ("num_layers", num_layers),
+        ):
+            if not isinstance(count, int) or count < 1:
+                raise ValueError(f"{name} must be an integer >= 1, got {count!r}")
+        self.num_features, self.num_atoms, self.num_layers = num_features, num_atoms, num_layers
+        self.first = nn.Linear(num_features, num_atoms, bias=False)
+        count = min(1, num_layers - 1) if share_weights else num_layers - 1
+        self.others = nn.ModuleList(
+            nn.Linear(num_atoms, num_atoms, bias=False) for _ in range(count)
+        )
+        self.last = nn.Linear(num_atoms, num_features, bias=False) if reconstruct else None
+
+    @classmethod
+    def from_dictionary(cls, dictionary: Tensor, num_layers: int, **options: Any) -> Self:
+        """Make the network that, before any training, is the algorithm it was unrolled from.
+
+        Args:
+            dictionary: D, of shape (n, m), one atom a column: the transpose of scikit-learn's
+                `components_`. Its dtype and device become those of the network.
+            num_layers: T.
+            options: The other arguments of the constructor.
+        """
+        _check_dictionary(dictionary)
+        n, m = dictionary.shape
+        options |= {"num_features": n, "num_atoms": m, "num_layers": num_layers}
+        network = cls(**options).to(dictionary)
+        with torch.no_grad():
+            network._set_dictionary(dictionary)
+        return network
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the codes of x or, with a last layer, the signals rebuilt from them."""
+        z = self.encode(x)
+        if self.last is None:
+            return z
+        rebuilt: Tensor = self.last(z)
+        return rebuilt
+
+    def _matrix(self, t: int) -> nn.Linear:
+        """W_t, t = 1 … T − 1."""
+        return cast("nn.Linear", self.others[0 if len(self.others) == 1 else t - 1])
+
+    def _matrices(self) -> list[nn.Linear]:
+        """W_1 … W_{T−1}, or the one that is shared."""
+        return [cast("nn.Linear", layer) for layer in self.others]
+
+    def _set_random_dictionary(self, generator: torch.Generator | None) -> None:
+        shape = (self.num_features, self.num_atoms)
+        with torch.no_grad():
+            self._set_dictionary(normalize(torch.randn(shape, generator=generator), dim=0))
+
+    @abstractmethod
+    def _set_dictionary(self, dictionary: Tensor) -> None:
+        """Fill the matrices with those of the algorithm for this D."""
+
+
+def _check_dictionary(dictionary: Tensor) -> None:
+    if not isinstance(dictionary, Tensor) or not dictionary.is_floating_point():
+        kind = getattr(dictionary, "dtype", type(dictionary).__name__)
+        raise TypeError(f"dictionary must be a floating-point tensor, got {kind}")
+    if dictionary.ndim != 2 or 0 in dictionary.shape:
+        raise ValueError(
+            f"dictionary must have shape (n, m), one atom a column, got {tuple(dictionary.shape)}"
+        )
+    if not dictionary.isfinite().all():
+        raise ValueError("dictionary must be finite, got NaN or infinite entries")

@@ -1,0 +1,84 @@
+"""Learned coordinate descent (Gregor and LeCun, 2010)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from fwnet.functional import soft_threshold
+from fwnet.models.coding_network import CodingNetwork
+
+__all__ = ["LCoD"]
+
+
+class LCoD(CodingNetwork):
+    """b ← W_e x, z ← 0;  T − 1 times, one entry k:  b ← b + S e_k δ,  z_k ← z_k + δ;  z = h_θ(b).
+
+    k is the entry that h_θ(b) would change most, and δ that change: h_θ(b)_k − z_k. With
+    W_e = Dᵀ, S = I − DᵀD, both with row j divided by ‖d_j‖² (`from_dictionary`), these are
+    coordinate steps for ½‖x − Dz‖² + λ‖z‖₁. T layers have T thresholds' worth of h_θ and T − 1
+    updates, "T − 1 iterations".
+
+    Args:
+        num_features: n, the length of x.
+        num_atoms: m, the length of a code.
+        num_layers: T.
+        threshold: Where the thresholds θ, one an entry, start, > 0.
+        share_weights: Whether all updates use one S, as its authors do; else each has its own.
+        reconstruct: Whether a last layer W_R turns the code into a signal.
+        generator: Where the initial weights come from.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        num_atoms: int,
+        num_layers: int,
+        *,
+        threshold: float = 0.1,
+        share_weights: bool = True,
+        reconstruct: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(
+            num_features,
+            num_atoms,
+            num_layers,
+            share_weights=share_weights,
+            reconstruct=reconstruct,
+        )
+        if not threshold > 0:
+            raise ValueError(f"threshold must be > 0, got {threshold!r}")
+        start = torch.tensor(float(threshold)).expm1().log()
+        self.raw_threshold = nn.Parameter(start.repeat(num_atoms))
+        self._set_random_dictionary(generator)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Return the codes, (batch, m), of signals x, (batch, n)."""
+        self._check_features(x)
+        threshold = softplus(self.raw_threshold)
+        b = self.first(x)
+        z = torch.zeros_like(b)
+        for t in range(1, self.num_layers):
+            matrix = self._matrix(t)
+            change = soft_threshold(b, threshold) - z
+            k = change.abs().argmax(-1, keepdim=True)
+            delta = change.gather(-1, k)
+            z = z.scatter_add(-1, k, delta)
+            b = b + delta * matrix.weight.T[k.squeeze(-1)]
+        return soft_threshold(b, threshold)
+
+    def watched(self) -> dict[str, float | list[float]]:
+        """The mean threshold."""
+        return {"threshold": float(softplus(self.raw_threshold).mean())}
+
+    def _set_dictionary(self, dictionary: Tensor) -> None:
+        squares = dictionary.square().sum(0).unsqueeze(-1)
+        squares = torch.where(squares > 0, squares, 1.0)
+        self.first.weight.copy_(dictionary.T / squares)
+        for layer in self._matrices():
+            gram = dictionary.T @ dictionary / squares
+            layer.weight.copy_(torch.eye(self.num_atoms, device=gram.device) - gram)
+        if self.last is not None:
+            self.last.weight.copy_(dictionary)

@@ -1,0 +1,82 @@
+"""Learned ISTA (Gregor and LeCun, 2010), in the depth, widths and sharing of `FWNet`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from fwnet.functional import soft_threshold
+from fwnet.models.coding_network import CodingNetwork
+
+__all__ = ["LISTA"]
+
+
+class LISTA(CodingNetwork):
+    """z^{t+1} = h_θt(W_e x + S_t z^t),   z⁰ = 0,   h_θ(u) = sign(u)·max(|u| − θ, 0).
+
+    With W_e = Dᵀ/L, S_t = I − DᵀD/L and L = ‖D‖² these are T iterations of ISTA for
+    ½‖x − Dz‖² + λ‖z‖₁, θ = λ/L (`from_dictionary`). T layers have T − 1 matrices S_t, as `FWNet`
+    has T − 1 matrices W_t, and T vectors of thresholds, kept positive as softplus(ρ).
+
+    Args:
+        num_features: n, the length of x.
+        num_atoms: m, the length of a code.
+        num_layers: T.
+        threshold: Where the thresholds start, > 0.
+        share_weights: Whether the S_t are one matrix. The thresholds are then one vector, too.
+        reconstruct: Whether a last layer W_R turns the code into a signal.
+        generator: Where the initial weights come from.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        num_atoms: int,
+        num_layers: int,
+        *,
+        threshold: float = 0.1,
+        share_weights: bool = False,
+        reconstruct: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(
+            num_features,
+            num_atoms,
+            num_layers,
+            share_weights=share_weights,
+            reconstruct=reconstruct,
+        )
+        if not threshold > 0:
+            raise ValueError(f"threshold must be > 0, got {threshold!r}")
+        start = torch.tensor(float(threshold)).expm1().log()  # softplus of it is the threshold
+        rows = 1 if share_weights else num_layers
+        self.raw_thresholds = nn.ParameterList(start.repeat(num_atoms) for _ in range(rows))
+        self._set_random_dictionary(generator)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Return the codes, (batch, m), of signals x, (batch, n)."""
+        self._check_features(x)
+        b = self.first(x)
+        z = soft_threshold(b, self._threshold(0))
+        for t in range(1, self.num_layers):
+            matrix = self._matrix(t)
+            z = soft_threshold(b + matrix(z), self._threshold(t))
+        return z
+
+    def watched(self) -> dict[str, float | list[float]]:
+        """The mean threshold of every layer."""
+        means = [softplus(raw).mean() for raw in self.raw_thresholds]
+        return {"threshold": torch.stack(means).tolist()}
+
+    def _threshold(self, t: int) -> Tensor:
+        return softplus(self.raw_thresholds[0 if len(self.raw_thresholds) == 1 else t])
+
+    def _set_dictionary(self, dictionary: Tensor) -> None:
+        lipschitz = torch.linalg.matrix_norm(dictionary, ord=2).square()
+        self.first.weight.copy_(dictionary.T / lipschitz)
+        for layer in self._matrices():
+            gram = dictionary.T @ dictionary / lipschitz
+            layer.weight.copy_(torch.eye(self.num_atoms, device=gram.device) - gram)
+        if self.last is not None:
+            self.last.weight.copy_(dictionary)

@@ -1,0 +1,111 @@
+"""What every model is: a module that knows how it was made, and so can be saved and made again."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
+from fwnet.version import __version__
+
+__all__ = ["MODELS", "Model", "create_model", "load_model"]
+
+MODELS: dict[str, type[Model]] = {}
+METADATA_KEY = "fwnet"
+
+
+class Model(nn.Module, ABC):
+    """A network with a published name. Every subclass is in the registry `MODELS`.
+
+    `config` holds the arguments of the constructor: plain numbers, words and lists, so that a file
+    can hold them. A `generator`, which only makes the initial weights, is left out.
+    """
+
+    config: dict[str, Any]
+    num_features: int
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if not inspect.isabstract(cls):
+            MODELS[cls.__name__] = cls
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Note the arguments before the constructor sees them."""
+        model = super().__new__(cls)
+        # Partial, because copy.deepcopy makes an empty object and fills it in afterwards.
+        bound = inspect.signature(cls).bind_partial(*args, **kwargs)
+        bound.apply_defaults()
+        bound.arguments.pop("generator", None)
+        object.__setattr__(model, "config", dict(bound.arguments))
+        return model
+
+    @abstractmethod
+    def encode(self, x: Tensor) -> Tensor:
+        """Return the codes, (batch, m), of signals x, (batch, n)."""
+
+    def watched(self) -> dict[str, float | list[float]]:
+        """The few learned numbers that are worth watching during training, by name."""
+        return {}
+
+    @property
+    def num_parameters(self) -> int:
+        """How many numbers are learned."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def save(self, path: str | Path, notes: Mapping[str, Any] | None = None) -> None:
+        """Write weights and configuration to one safetensors file, whole or not at all.
+
+        notes: What else the file should say, in JSON's kinds of values: data, command, figures.
+        """
+        about = {
+            "model": type(self).__name__,
+            "config": self.config,
+            "version": __version__,
+            "notes": dict(notes or {}),
+        }
+        write_weights(Path(path), self.state_dict(), {METADATA_KEY: json.dumps(about)})
+
+    def _check_features(self, x: Tensor) -> None:
+        if x.ndim == 0 or x.shape[-1] != self.num_features:
+            raise ValueError(
+                f"x must have shape (batch, n) with n = {self.num_features}, got {tuple(x.shape)}"
+            )
+
+
+def create_model(name: str, **config: Any) -> Model:
+    """Make a model of the registry from its name and the arguments of its constructor."""
+    if name not in MODELS:
+        raise ValueError(f"model must be one of {', '.join(sorted(MODELS))}, got {name!r}")
+    return MODELS[name](**config)
+
+
+def load_model(path: str | Path, device: str | torch.device = "cpu") -> Model:
+    """Make the model that `Model.save` wrote, in evaluation mode. Nothing is unpickled."""
+    weights, metadata = read_weights(Path(path))
+    try:
+        about = json.loads(metadata[METADATA_KEY])
+        name, config = about["model"], about["config"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path} holds tensors but no fwnet model: expected a file that Model.save wrote"
+        ) from error
+    try:
+        model = create_model(name, **config)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"{path} holds a model that cannot be made here: {error}") from error
+    dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
+    if len(dtypes) == 1:
+        model.to(dtypes.pop())
+    try:
+        model.load_state_dict(weights)
+    except RuntimeError as error:
+        lines = str(error).strip().splitlines()
+        raise ModelFileError(f"{path} does not fit its configuration: {lines[-1]}") from error
+    return model.to(device).eval()

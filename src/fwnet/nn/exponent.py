@@ -1,0 +1,95 @@
+"""The exponent p as a module: fixed, or learned."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fwnet.functional import check_exponent
+
+__all__ = ["Exponent", "check_plain"]
+
+
+class Exponent(nn.Module):
+    """p = 1 + exp(θ) with θ = log(p − 1) learned: p > 1 always, and its digits near 1 are kept.
+
+    The state dict holds `log_excess` (θ) of a learned p and `fixed_excess` (p − 1) of a fixed one.
+
+    Args:
+        p: The exponent, or the one that learning starts from (then 1 < p < ∞).
+        learn_p: Whether p is a parameter.
+        bounds: The interval that a learned p stays in, 1 < low < high < ∞. At a bound the gradient
+            still acts when it points inward.
+    """
+
+    def __init__(
+        self, p: float, *, learn_p: bool = True, bounds: tuple[float, float] = (1.001, 100.0)
+    ) -> None:
+        super().__init__()
+        check_exponent(p)
+        check_plain("p", p)
+        low, high = bounds
+        if learn_p and not 1 < low < high < math.inf:
+            raise ValueError(f"bounds must satisfy 1 < low < high < inf, got {bounds}")
+        if learn_p and not low <= p <= high:
+            raise ValueError(f"a learned p must start within its bounds {bounds}, got {p}")
+        self.learn_p, self.bounds = learn_p, (float(low), float(high))
+        if learn_p:
+            self.log_excess = nn.Parameter(torch.tensor(math.log(p - 1)))
+        else:
+            self.fixed_excess: Tensor
+            self.register_buffer("fixed_excess", torch.tensor(p - 1, dtype=torch.float64))
+
+    @property
+    def excess(self) -> Tensor:
+        """p − 1 as a 0-dim tensor, attached to the graph when it is learned."""
+        if not self.learn_p:
+            return self.fixed_excess
+        low, high = (math.log(bound - 1) for bound in self.bounds)
+        theta: Tensor = _KeepWithin.apply(self.log_excess, low, high)
+        return theta.exp()
+
+    @property
+    def p(self) -> Tensor:
+        """The exponent as a 0-dim tensor, attached to the graph when it is learned."""
+        return 1 + self.excess
+
+    def extra_repr(self) -> str:
+        """Say what p is and whether it moves."""
+        low, high = self.bounds
+        how = f"learned in [{low:g}, {high:g}]" if self.learn_p else "fixed"
+        return f"p={self.p.item():.4g} {how}"
+
+
+def check_plain(name: str, number: object) -> None:
+    """Raise for a tensor: what a layer does not learn is a plain number."""
+    if isinstance(number, Tensor):
+        raise TypeError(f"{name} of a layer must be a number, got a tensor")
+
+
+class _KeepWithin(torch.autograd.Function):
+    """clamp(θ, low, high) whose gradient at a bound is dropped only where descent would leave it.
+
+    The gradient of `torch.clamp` is 0 outside the bounds: a θ that crossed one by a single step
+    would stay there for good.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(theta: Tensor, low: float, high: float) -> Tensor:
+        return theta.clamp(low, high)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        theta, ctx.low, ctx.high = inputs
+        ctx.save_for_backward(theta)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (theta,) = ctx.saved_tensors
+        outward = ((theta <= ctx.low) & (grad > 0)) | ((theta >= ctx.high) & (grad < 0))
+        return torch.where(outward, 0.0, grad), None, None

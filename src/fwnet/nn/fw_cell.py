@@ -1,0 +1,100 @@
+"""The Frank-Wolfe step as a recurrent cell: the paper's reading of the network as an LSTM."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from fwnet.functional import check_radius, frank_wolfe_step, pool_excess
+from fwnet.nn.exponent import Exponent
+
+__all__ = ["FWCell"]
+
+
+class FWCell(nn.Module):
+    """z' = (1 − γ)·z + γ·pool_p(W x + U z): γ is the input gate, 1 − γ the forget gate.
+
+    One call is one step of a sequence, as with `torch.nn.LSTMCell`:
+
+        z = None
+        for x in sequence:
+            z = cell(x, z)
+
+    z stays in the Lp ball of the given radius. With a constant x and γ = 2/(t + 2) given at each
+    step, this is `fwnet.FWNet` with shared weights.
+
+    Args:
+        input_size: The length of x.
+        hidden_size: The length of z.
+        p: The exponent, or where it starts.
+        learn_p: Whether p is learned.
+        radius: The radius of the ball.
+        step_size: γ, or where it starts, in (0, 1).
+        gated: Whether γ depends on x and z, as the gates of an LSTM do: one number a sample,
+            γ = sigmoid(a·x + b·z + logit). Otherwise it is one learned number.
+        generator: Where the initial weights come from.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        *,
+        p: float = 2.0,
+        learn_p: bool = True,
+        radius: float = 1.0,
+        step_size: float = 0.5,
+        gated: bool = False,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        check_radius(radius)
+        if not 0 < step_size < 1:
+            raise ValueError(f"step_size must be in (0, 1), got {step_size!r}")
+        self.input_size, self.hidden_size, self.radius = input_size, hidden_size, float(radius)
+        self.gated = gated
+        self.exponent = Exponent(p, learn_p=learn_p)
+        scale = 1 / math.sqrt(hidden_size)
+        self.input_weight = nn.Parameter(
+            scale * torch.randn(hidden_size, input_size, generator=generator)
+        )
+        self.hidden_weight = nn.Parameter(
+            scale * torch.randn(hidden_size, hidden_size, generator=generator)
+        )
+        self.step_logit = nn.Parameter(torch.tensor(step_size).logit())
+        if gated:  # zero weights: the gate starts as the constant one
+            self.gate_weight = nn.Parameter(torch.zeros(1, input_size + hidden_size))
+
+    def forward(
+        self, x: Tensor, z: Tensor | None = None, step_size: float | Tensor | None = None
+    ) -> Tensor:
+        """Return the next z, given x of shape (batch, input_size) and z, where None is zeros.
+
+        step_size: The γ of this step, instead of the cell's own.
+        """
+        if x.shape[-1] != self.input_size:
+            raise ValueError(f"x must have length {self.input_size}, got shape {tuple(x.shape)}")
+        a = x @ self.input_weight.mT
+        b = None if z is None else z @ self.hidden_weight.mT
+        if step_size is None and self.gated:
+            gamma = self._gate(x, torch.zeros_like(a) if z is None else z)
+            s = pool_excess(a if b is None else a + b, self.exponent.excess, self.radius)
+            return gamma * s if z is None else z + gamma * (s - z)
+        if step_size is None:
+            step_size = self.step_logit.sigmoid()
+        return frank_wolfe_step(z, a, b, step_size, self.exponent.excess, self.radius)
+
+    @property
+    def p(self) -> Tensor:
+        """The exponent as a 0-dim tensor."""
+        return self.exponent.p
+
+    def extra_repr(self) -> str:
+        """Say what the cell is in one line."""
+        gate = "gated" if self.gated else f"step_size={self.step_logit.sigmoid().item():.3g}"
+        return f"{self.input_size}, {self.hidden_size}, radius={self.radius:g}, {gate}"
+
+    def _gate(self, x: Tensor, z: Tensor) -> Tensor:
+        return (torch.cat([x, z], -1) @ self.gate_weight.mT + self.step_logit).sigmoid()

@@ -1,0 +1,18 @@
+"""One loop that trains every model: settings, batches, checkpoints, history."""
+
+from fwnet.training.checkpoint import TrainingError
+from fwnet.training.config import ConfigError, TrainingConfig
+from fwnet.training.loop import DivergedError, TrainingProgress, TrainingResult, train
+from fwnet.training.task import CodeRegression, Task
+
+__all__ = [
+    "CodeRegression",
+    "ConfigError",
+    "DivergedError",
+    "Task",
+    "TrainingConfig",
+    "TrainingError",
+    "TrainingProgress",
+    "TrainingResult",
+    "train",
+]

@@ -1,0 +1,123 @@
+"""The settings of a training, in one place: as an object, as a file, as options of a command."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self, get_args, get_type_hints
+
+__all__ = ["ConfigError", "TrainingConfig"]
+
+
+class ConfigError(ValueError):
+    """A setting that makes no sense, with what was expected."""
+
+
+def _setting(default: Any, explanation: str) -> Any:
+    return field(default=default, metadata={"help": explanation})
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """How to train; the same settings give the same weights.
+
+    Every field is a key of the file (TOML) and an option of `fwnet train`, with its explanation.
+    """
+
+    num_epochs: int = _setting(100, "How many times to go through the data.")
+    batch_size: int = _setting(100, "Samples a step, over all processes together.")
+    optimizer: Literal["adam", "sgd"] = _setting("adam", "adam, or sgd with momentum.")
+    learning_rate: float = _setting(1e-3, "Where the learning rate starts.")
+    momentum: float = _setting(0.9, "The momentum of sgd.")
+    schedule: Literal["constant", "step", "cosine"] = _setting(
+        "cosine", "How the learning rate falls: constant, step (see decay_at) or cosine, to 0."
+    )
+    decay_at: tuple[float, ...] = _setting(
+        (0.5, 0.75), "For step: after which parts of the training the rate falls."
+    )
+    decay_factor: float = _setting(0.1, "For step: what the rate is multiplied by.")
+    clip_norm: float | None = _setting(None, "Largest norm of a gradient; longer ones are cut.")
+    weight_decay: float = _setting(
+        2e-4, "The factor λ of λ/2·‖W‖² in the objective. On matrices alone, never on p or γ."
+    )
+    precision: Literal["float32", "tf32", "bf16"] = _setting(
+        "float32", "Of matrix products: float32, or on a GPU tf32 or bf16."
+    )
+    seed: int = _setting(0, "Of the initial weights, the order of samples and other randomness.")
+
+    def __post_init__(self) -> None:
+        """Raise for what makes no sense, saying what would."""
+        hints = get_type_hints(type(self))
+        for name, hint in hints.items():
+            choices = get_args(hint)
+            if choices and all(isinstance(choice, str) for choice in choices):
+                _check(name, getattr(self, name), choices.__contains__, f"one of {choices}")
+        numbers: list[tuple[str, Callable[[Any], bool], str]] = [
+            ("num_epochs", lambda v: type(v) is int and v >= 1, "an integer >= 1"),
+            ("batch_size", lambda v: type(v) is int and v >= 1, "an integer >= 1"),
+            ("seed", lambda v: type(v) is int and v >= 0, "an integer >= 0"),
+            ("learning_rate", lambda v: 0 < v < math.inf, "a number > 0"),
+            ("decay_factor", lambda v: 0 < v < math.inf, "a number > 0"),
+            ("clip_norm", lambda v: v is None or 0 < v < math.inf, "a number > 0"),
+            ("momentum", lambda v: 0 <= v < 1, "in [0, 1)"),
+            ("weight_decay", lambda v: 0 <= v < math.inf, "a number >= 0"),
+        ]
+        for name, is_right, expected in numbers:
+            _check(name, getattr(self, name), is_right, expected)
+        object.__setattr__(self, "decay_at", tuple(self.decay_at))
+        _check(
+            "decay_at", self.decay_at, lambda v: all(0 < part < 1 for part in v), "parts in (0, 1)"
+        )
+
+    @classmethod
+    def read(cls, path: str | Path, **changes: Any) -> Self:
+        """Read a file of settings; those not in it keep their defaults. `changes` go before it."""
+        try:
+            with Path(path).open("rb") as file:
+                settings = tomllib.load(file)
+        except OSError as error:
+            raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{path} is not a TOML file: {error}") from error
+        known = [one.name for one in dataclasses.fields(cls)]
+        for name in settings:
+            if name not in known:
+                raise ConfigError(f"{path}: expected keys among {', '.join(known)}, got {name!r}")
+        return cls(**{**settings, **changes})
+
+    def write(self, path: str | Path) -> None:
+        """Write a file that `read` understands."""
+        lines = [
+            f"{name} = {json.dumps(value)}"
+            for name, value in self.as_dict().items()
+            if value is not None
+        ]
+        Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def as_dict(self) -> dict[str, Any]:
+        """All settings by name, as JSON holds them."""
+        settings = dataclasses.asdict(self)
+        return {**settings, "decay_at": list(self.decay_at)}
+
+    def learning_rate_at(self, step: int, num_steps: int) -> float:
+        """The learning rate of a step, counted from 0."""
+        done = step / num_steps
+        if self.schedule == "cosine":
+            return self.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+        if self.schedule == "step":
+            return self.learning_rate * self.decay_factor ** sum(done >= d for d in self.decay_at)
+        return self.learning_rate
+
+
+def _check(name: str, value: Any, is_right: Callable[[Any], bool], expected: str) -> None:
+    try:
+        right = is_right(value)
+    except TypeError:
+        right = False
+    if not right:
+        raise ConfigError(f"{name} must be {expected}, got {value!r}")

@@ -1,0 +1,271 @@
+"""The one training loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fwnet.models import Model
+from fwnet.training.checkpoint import Position, RunFolder, TrainingError
+from fwnet.training.config import TrainingConfig
+from fwnet.training.processes import Processes
+from fwnet.training.steps import TrainingStep, make_optimizer, matrix_precision
+from fwnet.training.task import Task
+
+__all__ = ["DivergedError", "TrainingProgress", "TrainingResult", "train"]
+
+LOOK_SECONDS = 0.2  # how often the loss is read back, reported and checked
+STEPS_BETWEEN_CLOCKS = 20
+
+
+class DivergedError(TrainingError):
+    """The loss is no longer a number."""
+
+
+@dataclass(frozen=True)
+class TrainingProgress:
+    """What a callback hears a few times a second and after every epoch."""
+
+    step: int
+    num_steps: int
+    epoch: int
+    num_epochs: int
+    loss: float  # mean over the epoch so far
+    watched: Mapping[str, float | list[float]]  # p, γ, …
+    validation: float | None
+
+
+Listener = Callable[[TrainingProgress], None]
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What came of it.
+
+    Attributes:
+        history: One record an epoch: step, epoch, loss, learning_rate, validation, p, gamma, …
+        seconds: How long the training took, over all its parts.
+        best_epoch: The epoch whose weights the model now has, where there was a validation.
+    """
+
+    history: list[dict[str, Any]]
+    seconds: float
+    best_epoch: int | None
+
+
+def train(
+    model: Model,
+    task: Task,
+    config: TrainingConfig,
+    *,
+    device: str | torch.device = "cpu",
+    folder: str | Path | None = None,
+    resume: bool = False,
+    force: bool = False,
+    keep_best: bool = False,
+    notes: Mapping[str, Any] | None = None,
+    checkpoint_seconds: float = 30.0,
+    progress: Listener | None = None,
+) -> TrainingResult:
+    """min_θ mean loss(f_θ) by stochastic gradients; the model is trained in place.
+
+    The result depends on the model, the data and the settings alone: a training that was killed at
+    any moment and goes on with `resume` ends with the same weights, bit for bit, on a CPU with the
+    same number of threads.
+
+    Args:
+        model: The network, with its initial weights.
+        task: Data and loss.
+        config: The settings.
+        device: Where to train; under `accelerate launch` Accelerate chooses among those of a kind.
+        folder: Where to keep checkpoints, history and the final model.safetensors, if anywhere.
+        resume: Go on from the checkpoint of an earlier run with the same settings, if there is one.
+        force: Begin anew though the folder holds an earlier run.
+        keep_best: End with the weights of the epoch that had the best validation figure.
+        notes: What the file of the model should say beside settings and figures.
+        checkpoint_seconds: How much work a kill may cost.
+        progress: Called with a `TrainingProgress` now and then.
+
+    Raises `DivergedError` when the loss is no longer a number; the last checkpoint before is
+    kept.
+    """
+    processes = Processes(torch.device(device))
+    rows = processes.rows(config.batch_size)
+    run_folder = None
+    if folder is not None:
+        identity = {
+            "model": type(model).__name__,
+            "model_config": model.config,
+            "data": task.fingerprint(),
+            "keep_best": keep_best,
+        }
+        if processes.is_first:
+            RunFolder.open(Path(folder), config, identity, resume=resume, force=force)
+        processes.wait()
+        run_folder = RunFolder(Path(folder), {**identity, "config": config.as_dict()})
+    model.to(processes.device).train()
+    run = _Run(model, task.to(processes.device), config, processes, run_folder, keep_best)
+    run.restore()
+    with matrix_precision(config):
+        result = run.go(rows, checkpoint_seconds, progress or (lambda _: None))
+    model.eval()
+    if run_folder is not None and processes.is_first:
+        about = {
+            "settings": config.as_dict(),
+            "seconds": round(result.seconds, 1),
+            "last_epoch": {k: v for k, v in result.history[-1].items() if k != "seconds"},
+            **(notes or {}),
+        }
+        run_folder.finish(model, about)
+    return result
+
+
+class _Run:
+    """A training under way."""
+
+    def __init__(
+        self,
+        model: Model,
+        task: Task,
+        config: TrainingConfig,
+        processes: Processes,
+        folder: RunFolder | None,
+        keep_best: bool,
+    ) -> None:
+        self.model, self.task, self.config = model, task, config
+        self.processes, self.folder, self.keep_best = processes, folder, keep_best
+        self.optimizer = make_optimizer(model, config)
+        # A recording is made of one process's work; averages over processes are not in it.
+        record = processes.device.type == "cuda" and processes.count == 1
+        self.take_step = TrainingStep(
+            processes.prepare(model), task, config, self.optimizer, record
+        )
+        self.steps_per_epoch = task.steps_per_epoch(config)
+        self.num_steps = config.num_epochs * self.steps_per_epoch
+        self.position = Position()
+        self.best_weights: dict[str, Tensor] = {}
+        self.history: list[dict[str, Any]] = []
+        self.loss_sum = torch.zeros((), dtype=torch.float64, device=processes.device)
+        self.validation: float | None = None
+
+    def restore(self) -> None:
+        """Take up an earlier run, where the folder has one."""
+        if self.folder is None:
+            return
+        kept = self.folder.load(self.model, self.optimizer)
+        if kept is None:
+            return
+        self.position, self.best_weights = kept
+        self.loss_sum.fill_(self.position.loss_sum)
+        if self.processes.is_first:
+            self.history = self.folder.history(self.position.step)
+        if self.history:
+            self.validation = self.history[-1].get("validation")
+
+    def go(
+        self,
+        rows: slice,
+        checkpoint_seconds: float,
+        tell: Listener,
+    ) -> TrainingResult:
+        """Take the steps that are left."""
+        config, position = self.config, self.position
+        start = time.monotonic() - position.seconds
+        last_look = last_save = time.monotonic()
+        try:
+            while position.step < self.num_steps:
+                batch = self.task.batch(position.step, rows, config)
+                rate = config.learning_rate_at(position.step, self.num_steps)
+                self.loss_sum += self.take_step(batch, rate)
+                position.step += 1
+                epoch_ends = position.step % self.steps_per_epoch == 0
+                if not epoch_ends and position.step % STEPS_BETWEEN_CLOCKS:
+                    continue
+                now = time.monotonic()
+                position.seconds = now - start
+                if epoch_ends or now - last_look >= LOOK_SECONDS:
+                    last_look = now
+                    self._look(rate, epoch_ends, tell)
+                if self.folder and self.processes.agree(now - last_save >= checkpoint_seconds):
+                    last_save = now
+                    self.save()
+        except KeyboardInterrupt:
+            if self.folder:
+                self.save()
+            raise
+        if self.folder:
+            self.save()
+        best_epoch = None
+        if self.best_weights:
+            self.model.load_state_dict(self.best_weights)
+            best_epoch = position.best_epoch
+        return TrainingResult(self.history, position.seconds, best_epoch)
+
+    def save(self) -> None:
+        """Write a checkpoint, unless something in it is not a number any more."""
+        self.position.loss_sum = self.loss_sum.item()
+        finite = all(bool(weight.isfinite().all()) for weight in self.model.parameters())
+        if self.folder and self.processes.is_first and finite:
+            self.folder.save(self.model, self.optimizer, self.best_weights, self.position)
+
+    def _look(self, rate: float, epoch_ends: bool, tell: Listener) -> None:
+        """Read the loss back; at the end of an epoch validate and write the history."""
+        position = self.position
+        steps = (position.step - 1) % self.steps_per_epoch + 1
+        loss = self.loss_sum.item() / steps
+        if epoch_ends:
+            loss = float(self.processes.mean(self.loss_sum)) / steps
+        epoch = -(-position.step // self.steps_per_epoch)
+        if loss != loss or loss in (float("inf"), float("-inf")):
+            kept = f"; the last good checkpoint is in {self.folder.path}" if self.folder else ""
+            raise DivergedError(
+                f"the loss became {loss} in epoch {epoch} (step {position.step}) at learning rate "
+                f"{rate:.3g}; try a smaller learning_rate or clip_norm{kept}"
+            )
+        watched = self.model.watched()
+        if epoch_ends:
+            self._end_epoch(epoch, loss, rate, watched)
+        tell(
+            TrainingProgress(
+                position.step,
+                self.num_steps,
+                epoch,
+                self.config.num_epochs,
+                loss,
+                watched,
+                self.validation,
+            )
+        )
+
+    def _end_epoch(
+        self, epoch: int, loss: float, rate: float, watched: Mapping[str, float | list[float]]
+    ) -> None:
+        self.model.eval()
+        with torch.no_grad():
+            self.validation = self.task.validate(self.model)
+        self.model.train()
+        record: dict[str, Any] = {
+            "step": self.position.step,
+            "epoch": epoch,
+            "loss": loss,
+            "learning_rate": rate,
+            "seconds": round(self.position.seconds, 3),
+            **watched,
+        }
+        if self.validation is not None:
+            record["validation"] = self.validation
+            if self.keep_best and self.validation < self.position.best:
+                self.position.best, self.position.best_epoch = self.validation, epoch
+                self.best_weights = {
+                    name: value.clone() for name, value in self.model.state_dict().items()
+                }
+        self.history.append(record)
+        if self.folder and self.processes.is_first:
+            self.folder.append(record)
+        self.loss_sum.zero_()

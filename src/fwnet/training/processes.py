@@ -1,0 +1,77 @@
+"""One process or several: what changes when `accelerate launch` starts the training."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Processes"]
+
+
+class Processes:
+    """The share of this process in every batch, and the mean over all processes.
+
+    Under `accelerate launch` each process takes an equal part of a batch and gradients are
+    averaged, which gives the gradient of the whole batch. Started plainly, there is one process and
+    Accelerate is not needed.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.count = int(os.environ.get("WORLD_SIZE", "1"))
+        self.device = device
+        self._accelerator: Any = None
+        self.rank = 0
+        if self.count > 1:
+            try:
+                from accelerate import Accelerator
+            except ImportError as error:
+                raise RuntimeError(
+                    "training on several processes needs accelerate: pip install 'fwnet[train]'"
+                ) from error
+            self._accelerator = Accelerator(cpu=device.type == "cpu")
+            self.device = self._accelerator.device
+            self.rank = self._accelerator.process_index
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the process that writes and reports."""
+        return self.rank == 0
+
+    def prepare(self, model: nn.Module) -> nn.Module:
+        """Return the model to call in training, whose gradients are averaged over processes."""
+        if self._accelerator is None:
+            return model
+        prepared: nn.Module = self._accelerator.prepare_model(model)
+        return prepared
+
+    def rows(self, batch_size: int) -> slice:
+        """The rows of a batch that this process computes."""
+        if batch_size % self.count:
+            raise ValueError(
+                f"batch_size must be a multiple of the number of processes, {self.count}, "
+                f"got {batch_size}"
+            )
+        share = batch_size // self.count
+        return slice(self.rank * share, (self.rank + 1) * share)
+
+    def mean(self, value: Tensor) -> Tensor:
+        """The mean of a number over all processes."""
+        if self._accelerator is None:
+            return value
+        reduced: Tensor = self._accelerator.reduce(value, reduction="mean")
+        return reduced
+
+    def agree(self, decision: bool) -> bool:
+        """What the first process decided: clocks differ, decisions must not."""
+        if self._accelerator is None:
+            return decision
+        answer = torch.tensor(float(decision and self.is_first), device=self.device)
+        return bool(self._accelerator.reduce(answer, reduction="sum") > 0)
+
+    def wait(self) -> None:
+        """Return when all processes are here."""
+        if self._accelerator is not None:
+            self._accelerator.wait_for_everyone()

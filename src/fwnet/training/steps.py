@@ -1,0 +1,105 @@
+"""One step of training: forward, backward, clip, update. On a GPU, as a recorded graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fwnet.training.config import TrainingConfig
+from fwnet.training.task import Task
+
+__all__ = ["TrainingStep", "make_optimizer", "matrix_precision"]
+
+WARMUP_STEPS = 3  # taken one kernel at a time before a graph is recorded
+
+
+def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    """Adam, or SGD with momentum; decay on matrices and kernels, never on p, γ or thresholds."""
+    parameters = [weight for weight in model.parameters() if weight.requires_grad]
+    groups: list[dict[str, Any]] = [
+        {"params": [w for w in parameters if w.ndim >= 2], "weight_decay": config.weight_decay},
+        {"params": [w for w in parameters if w.ndim < 2], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    on_gpu = any(weight.is_cuda for weight in parameters)
+    rate: Any = config.learning_rate
+    if on_gpu:  # a recorded graph reads the rate from memory
+        rate = torch.tensor(rate, device=parameters[0].device)
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=rate, momentum=config.momentum)
+    return torch.optim.Adam(groups, lr=rate, capturable=on_gpu)
+
+
+class TrainingStep:
+    """θ ← θ − update(∇loss). Batches have one shape, so that a GPU can replay one recording."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task,
+        config: TrainingConfig,
+        optimizer: torch.optim.Optimizer,
+        record: bool,
+    ) -> None:
+        self.model, self.task, self.config, self.optimizer = model, task, config, optimizer
+        self.record = record
+        self.parameters = [w for group in optimizer.param_groups for w in group["params"]]
+        self._taken = 0
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._batch: tuple[Tensor, ...] = ()
+        self._loss = torch.empty(0)
+
+    def __call__(self, batch: tuple[Tensor, ...], learning_rate: float) -> Tensor:
+        """Take a step and return its loss, detached."""
+        self._set_learning_rate(learning_rate)
+        self._taken += 1
+        if not self.record or self._taken <= WARMUP_STEPS:
+            return self._take(batch)
+        if self._graph is None:
+            self._record(batch)
+        assert self._graph is not None
+        for kept, fresh in zip(self._batch, batch, strict=True):
+            kept.copy_(fresh)
+        self._graph.replay()
+        return self._loss
+
+    def _take(self, batch: tuple[Tensor, ...]) -> Tensor:
+        self.optimizer.zero_grad(set_to_none=True)
+        device = batch[0].device.type
+        bf16 = self.config.precision == "bf16"
+        with torch.autocast(device, torch.bfloat16) if bf16 else nullcontext():
+            loss = self.task.loss(self.model, *batch)
+        loss.backward()
+        if self.config.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
+        self.optimizer.step()
+        return loss.detach()
+
+    def _record(self, batch: tuple[Tensor, ...]) -> None:
+        self._batch = tuple(part.clone() for part in batch)
+        self._graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize()
+        with torch.cuda.graph(self._graph):
+            self._loss = self._take(self._batch)
+
+    def _set_learning_rate(self, value: float) -> None:
+        for group in self.optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(value)
+            else:
+                group["lr"] = value
+
+
+@contextmanager
+def matrix_precision(config: TrainingConfig) -> Iterator[None]:
+    """Let matrix products on a GPU use TF32 where the settings allow it, and put it back."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if config.precision != "float32" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
