@@ -12,7 +12,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from fwnet.hardware import hardware_name
 
 __all__ = ["Options", "Report", "Row", "compare"]
 
@@ -140,22 +142,6 @@ def _warm_up(run: Callable[[int], object], times: int, must_run: bool) -> bool:
             raise
         return False
     return True
-
-
-def hardware_name(device: torch.device) -> str:
-    """Name the GPU, or the processor with the threads that torch uses."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    model = next(_processor_models(), platform.machine())
-    return f"{model} x{torch.get_num_threads()}"
-
-
-def _processor_models() -> Iterator[str]:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                yield line.partition(":")[2].strip()
 
 
 def _cpu_milliseconds(run: Callable[[], object]) -> float:

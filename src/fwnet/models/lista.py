@@ -24,7 +24,7 @@ class LISTA(CodingNetwork):
         num_atoms: m, the length of a code.
         num_layers: T.
         threshold: Where the thresholds start, > 0.
-        share_weights: Whether the S_t are one matrix. The thresholds are then one vector, too.
+        share_weights: Whether the S_t are one matrix. Every layer keeps its own thresholds.
         reconstruct: Whether a last layer W_R turns the code into a signal.
         generator: Where the initial weights come from.
     """
@@ -50,27 +50,23 @@ class LISTA(CodingNetwork):
         if not threshold > 0:
             raise ValueError(f"threshold must be > 0, got {threshold!r}")
         start = torch.tensor(float(threshold)).expm1().log()  # softplus of it is the threshold
-        rows = 1 if share_weights else num_layers
-        self.raw_thresholds = nn.ParameterList(start.repeat(num_atoms) for _ in range(rows))
+        self.raw_thresholds = nn.ParameterList(start.repeat(num_atoms) for _ in range(num_layers))
         self._set_random_dictionary(generator)
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
         self._check_features(x)
         b = self.first(x)
-        z = soft_threshold(b, self._threshold(0))
+        thresholds = [softplus(raw) for raw in self.raw_thresholds]
+        z = soft_threshold(b, thresholds[0])
         for t in range(1, self.num_layers):
-            matrix = self._matrix(t)
-            z = soft_threshold(b + matrix(z), self._threshold(t))
+            z = soft_threshold(b + self._matrix(t)(z), thresholds[t])
         return z
 
     def watched(self) -> dict[str, float | list[float]]:
         """The mean threshold of every layer."""
         means = [softplus(raw).mean() for raw in self.raw_thresholds]
         return {"threshold": torch.stack(means).tolist()}
-
-    def _threshold(self, t: int) -> Tensor:
-        return softplus(self.raw_thresholds[0 if len(self.raw_thresholds) == 1 else t])
 
     def _set_dictionary(self, dictionary: Tensor) -> None:
         lipschitz = torch.linalg.matrix_norm(dictionary, ord=2).square()

@@ -30,7 +30,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
     if on_gpu:  # a recorded graph reads the rate from memory
         rate = torch.tensor(rate, device=parameters[0].device)
     if config.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=rate, momentum=config.momentum)
+        return torch.optim.SGD(groups, lr=rate, momentum=config.momentum, fused=on_gpu or None)
     return torch.optim.Adam(groups, lr=rate, capturable=on_gpu)
 
 

@@ -1,0 +1,30 @@
+"""The tables and figures of the paper, one file each, behind `fwnet reproduce`."""
+
+from fwnet.experiments import (
+    synthetic_data,
+    synthetic_error,
+    synthetic_exponent,
+    synthetic_initial_p,
+    synthetic_l1,
+    synthetic_radius,
+    synthetic_settings,
+    synthetic_sharing,
+)
+from fwnet.experiments.experiment import Experiment, Lab, Result, Row
+from fwnet.experiments.runs import Runner
+
+__all__ = ["EXPERIMENTS", "Experiment", "Lab", "Result", "Row", "Runner"]
+
+EXPERIMENTS: dict[str, Experiment] = {
+    module.EXPERIMENT.id: module.EXPERIMENT
+    for module in (
+        synthetic_data,
+        synthetic_settings,
+        synthetic_error,
+        synthetic_exponent,
+        synthetic_l1,
+        synthetic_sharing,
+        synthetic_radius,
+        synthetic_initial_p,
+    )
+}

@@ -1,0 +1,120 @@
+"""Many trainings: each done once, several at a time, none lost when the process is killed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Any, Self
+
+import torch
+
+__all__ = ["Job", "Record", "Runner"]
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job(ABC):
+    """A piece of work whose result depends on its fields alone. Fields are what JSON can hold."""
+
+    @abstractmethod
+    def execute(self, device: torch.device) -> Record:
+        """Do it, and return what came of it as JSON can hold it."""
+
+    @property
+    def key(self) -> str:
+        """What the result is kept under."""
+        text = json.dumps([type(self).__name__, asdict(self)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Runner(AbstractContextManager["Runner"]):
+    """Executes jobs, and remembers their results in a file of JSON lines. Threads may share it.
+
+    Args:
+        device: Where to work.
+        num_workers: How many jobs at a time. With more than one, each has a process and one thread.
+        cache: The file that finished jobs are kept in; None keeps them in memory alone.
+        tell: Called with (jobs done, jobs asked for) after every job.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        num_workers: int = 1,
+        cache: Path | None = None,
+        tell: Callable[[int, int], None] = lambda _done, _asked: None,
+    ) -> None:
+        self.device, self.num_workers, self.cache, self.tell = device, num_workers, cache, tell
+        self._records: dict[str, Record] = {}
+        self._asked: set[str] = set()
+        self._lock = Lock()
+        self._pool: Executor | None = None
+        self._futures: dict[str, Future[Record]] = {}
+        if cache is not None and cache.exists():
+            for line in cache.read_text(encoding="utf-8").splitlines():
+                try:
+                    entry = json.loads(line)
+                except ValueError:
+                    continue  # a kill cut the line short
+                self._records[entry["key"]] = entry["record"]
+
+    def __enter__(self) -> Self:
+        if self.num_workers > 1:
+            self._pool = ProcessPoolExecutor(
+                self.num_workers,
+                mp_context=multiprocessing.get_context("spawn"),
+                initializer=torch.set_num_threads,
+                initargs=(1,),
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, jobs: Sequence[Job]) -> list[Record]:
+        """Return the records of the jobs, in their order; those known already are not repeated."""
+        waiting: dict[Future[Record], Job] = {}
+        with self._lock:
+            self._asked |= {job.key for job in jobs}
+            missing = {job.key: job for job in jobs if job.key not in self._records}
+            if self._pool is not None:
+                for key, job in missing.items():
+                    if key not in self._futures:  # another thread may wait for the same
+                        self._futures[key] = self._pool.submit(job.execute, self.device)
+                    waiting[self._futures[key]] = job
+        self._report()
+        for future in as_completed(waiting):
+            self._keep(waiting[future], future.result())
+        if self._pool is None:
+            for job in missing.values():
+                self._keep(job, job.execute(self.device))
+        return [self._records[job.key] for job in jobs]
+
+    def _keep(self, job: Job, record: Record) -> None:
+        entry = {"key": job.key, "job": asdict(job), "record": record}
+        with self._lock:
+            known = job.key in self._records
+            self._records[job.key] = record
+            if self.cache is not None and not known:
+                self.cache.parent.mkdir(parents=True, exist_ok=True)
+                with self.cache.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(entry) + "\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+        self._report()
+
+    def _report(self) -> None:
+        with self._lock:
+            done = len(self._asked & self._records.keys())
+            self.tell(done, len(self._asked))

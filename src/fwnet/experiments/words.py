@@ -1,0 +1,52 @@
+"""Plain sentences from figures."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from fwnet.experiments.experiment import Result
+
+__all__ = ["comma_list", "compare_by_depth", "is_below", "number"]
+
+
+def is_below(ours: Sequence[float], theirs: Sequence[float]) -> bool | None:
+    """Whether one is below the other on the same data; None where seeds do not tell.
+
+    The mean of the paired differences must be two of its standard errors from 0.
+    """
+    if len(theirs) == 1 < len(ours):
+        theirs = [theirs[0]] * len(ours)
+    differences = [a - b for a, b in zip(ours, theirs, strict=True)]
+    mean = statistics.fmean(differences)
+    if len(differences) > 1:
+        error = statistics.stdev(differences) / math.sqrt(len(differences))
+        if abs(mean) < 2 * error:
+            return None
+    return mean < 0
+
+
+def compare_by_depth(result: Result, ours: str, theirs: str, depths: Sequence[int]) -> str:
+    """Say at which T one method has a smaller error than another."""
+    below = {
+        T: is_below(result.find(ours, T=T).values, result.find(theirs, T=T).values) for T in depths
+    }
+    if all(below.values()):
+        return f"{ours} is better than {theirs} at every T."
+    parts = []
+    for verdict, word in ((True, "better"), (None, "no different"), (False, "worse")):
+        chosen = [str(T) for T, value in below.items() if value is verdict]
+        if chosen:
+            parts.append(f"{word} at T = {comma_list(chosen)}")
+    return f"{ours} compared with {theirs}: {', '.join(parts)}."
+
+
+def comma_list(words: Sequence[str]) -> str:
+    """a, b and c."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def number(value: float) -> str:
+    """Four digits, three of them after the point for figures around 1."""
+    return f"{value:.4f}" if abs(value) < 1 else f"{value:.3f}"
