@@ -48,7 +48,7 @@ def test_codes_and_a_summary(folder):
 
 
 def test_rows_that_are_not_certified_are_told(folder, monkeypatch):
-    monkeypatch.setattr("fwnet.coding.shards.solve", functools.partial(solve, max_steps=0))
+    monkeypatch.setattr("fwnet.coding.row_coders.solve", functools.partial(solve, max_steps=0))
     result = encode(*WITH_D)
     assert result.exit_code == 0
     assert result.stderr == "Warning: 40 of 40 rows are not certified.\n"
@@ -376,7 +376,7 @@ def test_ctrl_c_says_how_to_go_on(folder, monkeypatch):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("fwnet.coding.shards.solve", interrupted)
+    monkeypatch.setattr("fwnet.coding.row_coders.solve", interrupted)
     result = encode(*WITH_D)
     assert result.exit_code == 130
     assert result.stderr == "Stopped. The same command with --resume goes on from here.\n"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 import io
 import json
+import os
 import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import torch
 import typer
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fwnet.bench import Report
-    from fwnet.coding import EncodeProgress, EncodeReport
+    from fwnet.coding import CoderReport, EncodeProgress, EncodeReport
+    from fwnet.experiments import Experiment, Result
+    from fwnet.training import TrainingProgress
 
 __all__ = ["app", "main"]
 
@@ -36,7 +41,33 @@ killed, goes on with --resume and ends with the same bytes. Shards of an earlier
 used or dropped unless --resume or --force says so, and never mixed with those of other data or \
 options: that is refused with a line that says what differs.
 
+With a network that fwnet train coder wrote, codes are learned and fast, and have no certificates:
+
+[bold]fwnet encode data.npy --model mynet/model.safetensors -o codes.npy[/bold]
+
 Parquet needs pyarrow: pip install 'fwnet\\[parquet]'. Every column is a feature.
+"""
+
+TRAIN_NOTES = """
+[bold]fwnet train coder signals.npy codes.npy -o mynet[/bold]
+
+A tenth of the rows is held back and the weights of the best epoch are kept. mynet/ has \
+model.safetensors for [bold]fwnet encode --model[/bold], history.jsonl, history.png, config.toml. \
+A run that was stopped, even killed, goes on with --resume and ends with the same weights.
+
+On several processes or machines, with pip install 'fwnet\\[train]':
+
+[bold]accelerate launch -m fwnet train coder signals.npy codes.npy -o mynet[/bold]
+"""
+
+REPRODUCE_NOTES = """
+[bold]fwnet reproduce synthetic-l1 --quick[/bold]    a small version, in less than a minute
+
+[bold]fwnet reproduce synthetic-l1[/bold]            all of it: results/synthetic-l1.json and .png
+
+Settings are chosen on validation data for every method, so a full experiment is hundreds of \
+trainings: minutes on a GPU, hours on a CPU. Finished trainings are kept in results/runs.jsonl and \
+not repeated; a run that was stopped goes on from there.
 """
 
 app = typer.Typer(
@@ -48,6 +79,10 @@ app = typer.Typer(
     help="Lp-norm constrained coding with the Frank-Wolfe Network.",
     epilog="Start with [bold]fwnet demo[/bold]: it takes seconds and needs no data.",
 )
+
+
+train_app = typer.Typer(no_args_is_help=True, help="Train a network on your own data.")
+app.add_typer(train_app, name="train")
 
 
 def main() -> None:
@@ -140,8 +175,10 @@ def encode(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where the codes go: .npy or .parquet.")
     ],
-    p: Annotated[float, typer.Option("--p", help="Exponent of the norm, from 1 to inf.")],
-    radius: Annotated[float, typer.Option(help="Bound on the norm of a code.")],
+    p: Annotated[
+        float | None, typer.Option("--p", help="Exponent of the norm, from 1 to inf.")
+    ] = None,
+    radius: Annotated[float | None, typer.Option(help="Bound on the norm of a code.")] = None,
     dictionary: Annotated[
         Path | None,
         typer.Option(
@@ -150,6 +187,10 @@ def encode(
             help="An .npy of shape (n, m), one atom a column: the transpose of scikit-learn's "
             "components_. Without it, the identity.",
         ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="A network that fwnet train coder wrote, instead of p and radius."),
     ] = None,
     tol: Annotated[
         float | None,
@@ -179,7 +220,7 @@ def encode(
         ),
     ] = False,
 ) -> None:
-    """Code the rows of a file: min ½‖x − Dz‖² such that ‖z‖_p ≤ radius, with certificates."""
+    """Code the rows of a file: min ½‖x − Dz‖² such that ‖z‖_p ≤ radius, or with a network."""
     from fwnet.coding import EncodeError, encode_file
 
     chosen = _device(device)
@@ -191,6 +232,7 @@ def encode(
                 p=p,
                 radius=radius,
                 dictionary=dictionary,
+                model=model,
                 tol=tol,
                 device=chosen,
                 certificates=certificates,
@@ -206,8 +248,180 @@ def encode(
         _say("Stopped. The same command with --resume goes on from here.")
         raise typer.Exit(130) from error
     _print_codes(report)
-    if report.rows_uncertified:
+    if report.certifies and report.rows_uncertified:
         _say(f"Warning: {report.rows_uncertified:,} of {report.rows:,} rows are not certified.")
+
+
+def _with_training_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command one option for every field of `TrainingConfig`; they arrive as `settings`."""
+    from fwnet.training import TrainingConfig
+
+    own = [
+        parameter
+        for parameter in inspect.signature(command, eval_str=True).parameters.values()
+        if parameter.name != "settings"
+    ]
+    hints = get_type_hints(TrainingConfig)
+    annotated: Any = Annotated  # made of values here, which no type checker follows
+    fields = dataclasses.fields(TrainingConfig)
+    options = []
+    for one in fields:
+        kind: Any = list[float] if one.name == "decay_at" else hints[one.name]
+        default = " ".join(map(str, one.default)) if isinstance(one.default, tuple) else one.default
+        option = typer.Option(
+            help=one.metadata["help"],
+            show_default=str(default) if default is not None else False,
+            rich_help_panel="Training",
+        )
+        options.append(
+            inspect.Parameter(
+                one.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=annotated[kind | None, option],
+            )
+        )
+
+    @functools.wraps(command)
+    def with_settings(**arguments: Any) -> None:
+        given = {one.name: arguments.pop(one.name) for one in fields}
+        settings = {name: value for name, value in given.items() if value not in (None, [])}
+        command(**arguments, settings=settings)
+
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options
+    with_settings.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    with_settings.__annotations__ = {p.name: p.annotation for p in parameters}
+    return with_settings
+
+
+@train_app.callback()
+def train_options() -> None:
+    """Train a network on your own data."""
+
+
+@train_app.command("coder", epilog=TRAIN_NOTES)
+@_with_training_options
+def train_coder_command(
+    signals: Annotated[Path, typer.Argument(help="An .npy, one signal x a row.")],
+    codes: Annotated[Path, typer.Argument(help="An .npy, the code z of each signal.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for what is trained.")],
+    settings: dict[str, Any],
+    model: Annotated[str, typer.Option(help="FWNet, MLP, LISTA or LCoD.")] = "FWNet",
+    num_layers: Annotated[int, typer.Option(help="T, the number of layers.")] = 6,
+    dictionary: Annotated[
+        Path | None,
+        typer.Option(
+            "--dictionary",
+            "-d",
+            help="An .npy of shape (n, m), one atom a column, to start from; by default the one "
+            "that rebuilds the signals from the codes best.",
+        ),
+    ] = None,
+    p: Annotated[float, typer.Option("--p", help="Of FWNet: the exponent, or its start.")] = 2.0,
+    fixed_p: Annotated[bool, typer.Option("--fixed-p", help="Of FWNet: do not learn p.")] = False,
+    radius: Annotated[
+        float | None,
+        typer.Option(help="Of FWNet: the radius; by default learned from the largest norm on."),
+    ] = None,
+    share_weights: Annotated[
+        bool, typer.Option("--share-weights", help="One matrix for all layers.")
+    ] = False,
+    validation: Annotated[
+        float, typer.Option(help="Part of the rows to hold back; 0 keeps the last epoch.")
+    ] = 0.1,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="A TOML file of training settings; options go before it."),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from where a run was stopped, or begin.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Begin anew though the folder has an earlier run.")
+    ] = False,
+) -> None:
+    """Learn to code: a network is trained on signals and the codes that you have for them."""
+    from fwnet.coding import train_coder
+    from fwnet.training import TrainingConfig
+
+    chosen = _device(device)
+    try:
+        read = TrainingConfig.read(config, **settings) if config else TrainingConfig(**settings)
+        with _training_progress() as show:
+            report = train_coder(
+                signals,
+                codes,
+                output,
+                config=read,
+                model=model,
+                num_layers=num_layers,
+                dictionary=dictionary,
+                p=p,
+                learn_p=not fixed_p,
+                radius=radius,
+                share_weights=share_weights,
+                validation=validation,
+                device=chosen,
+                resume=resume,
+                force=force,
+                progress=show,
+            )
+    except (ValueError, OSError) as error:
+        _say(f"Error: {error}")
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt as error:
+        _say("Stopped. The same command with --resume goes on from here.")
+        raise typer.Exit(130) from error
+    if _is_first_process():
+        _print_coder(report, output)
+
+
+@app.command(epilog=REPRODUCE_NOTES)
+def reproduce(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Which experiments, or all; without any they are listed."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a first look.")] = False,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for figures and pictures.")
+    ] = Path("results"),
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    workers: Annotated[
+        int | None,
+        typer.Option(help="Trainings at a time; by default one a core, and on a GPU at most 16."),
+    ] = None,
+) -> None:
+    """Measure the tables and figures of the paper again, with the baselines, side by side."""
+    from fwnet.experiments import EXPERIMENTS, Lab, Runner
+
+    if not names:
+        _list_experiments(output)
+        return
+    for name in names:
+        if name not in (*EXPERIMENTS, "all"):
+            expected = ", ".join((*EXPERIMENTS, "all"))
+            raise typer.BadParameter(
+                f"expected some of {expected}, got {name!r}", param_hint="NAMES"
+            )
+    if workers is not None and workers < 1:
+        raise typer.BadParameter(f"expected 1 or more, got {workers}", param_hint="--workers")
+    chosen = _device(device)
+    _make_folder(output)
+    wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
+    count = workers or min(os.cpu_count() or 1, 16)
+    cache = None if quick else output / "runs.jsonl"
+    with _job_progress() as show, Runner(chosen, count, cache, show) as runner:
+        for name in wanted:
+            experiment = EXPERIMENTS[name]
+            try:
+                result = experiment.run(Lab(runner, quick))
+            except ImportError as error:  # an extra that is not installed
+                _say(f"Error: {name}: {error}")
+                raise typer.Exit(2) from error
+            paths = experiment.write(result, output, "-quick" if quick else "")
+            _print_result(experiment, result, paths)
 
 
 def _make_folder(output: Path) -> None:
@@ -235,6 +449,124 @@ def _device(name: str) -> torch.device:
 def _say(line: str) -> None:
     """One line on stderr, however long."""
     Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def _is_first_process() -> bool:
+    """Whether this is the one process, or the first of several, which speaks for all."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def _training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
+    """A bar on stderr with loss, validation, p and γ."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("epoch {task.fields[epoch]}"),
+        BarColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(),
+    )
+    shown = console.is_terminal and _is_first_process()
+    with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
+        task = bar.add_task("", total=1, epoch="", figures="")
+
+        def show(progress: TrainingProgress) -> None:
+            figures = {"loss": progress.loss, "validation": progress.validation}
+            bar.update(
+                task,
+                total=progress.num_steps,
+                completed=progress.step,
+                epoch=f"{progress.epoch} of {progress.num_epochs}",
+                figures="  ".join(
+                    f"{name} {_figures(value)}"
+                    for name, value in {**figures, **progress.watched}.items()
+                    if value is not None
+                ),
+            )
+
+        yield show
+
+
+def _figures(value: float | list[float]) -> str:
+    """A number, or a few of a list."""
+    if not isinstance(value, list):
+        return f"{value:.4g}"
+    few = [f"{part:.2f}" for part in value]
+    return " ".join(few if len(few) <= 8 else [*few[:3], "…", *few[-2:]])
+
+
+@contextmanager
+def _job_progress() -> Iterator[Callable[[int, int], None]]:
+    """A bar on stderr: trainings done."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("trainings and solutions"),
+        BarColumn(),
+        TextColumn("{task.completed:,} of {task.total:,}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=1)
+        yield lambda done, count: bar.update(task, completed=done, total=max(1, count))
+
+
+def _list_experiments(output: Path) -> None:
+    from fwnet.experiments import EXPERIMENTS, Result
+
+    table = Table("experiment", "what", f"measured, in {output}")
+    for name, experiment in EXPERIMENTS.items():
+        path = output / f"{name}.json"
+        measured = ""
+        if path.is_file():
+            try:
+                rows = Result.load(path).rows
+                hardware = {row.hardware for row in rows if row.hardware}
+                measured = f"{len(rows)} figures {', '.join(sorted(hardware))}".strip()
+            except (ValueError, TypeError, KeyError):
+                measured = "unreadable"
+        table.add_row(name, experiment.title, measured)
+    Console().print(table)
+
+
+def _print_result(experiment: Experiment, result: Result, paths: list[Path]) -> None:
+    console = Console()
+    table = Table("", "", "the paper", "here", "spread", title=experiment.title)
+    for row in result.rows:
+        setting = ", ".join(f"{key} = {value}" for key, value in row.setting.items())
+        table.add_row(
+            row.method,
+            setting,
+            "" if row.paper is None else f"{row.paper:g}",
+            f"{row.ours:.4g}",
+            "" if row.spread is None else f"± {row.spread:.2g}",
+        )
+    console.print(table)
+    for line in [f"The paper: {result.claim}", *result.findings]:
+        console.print(f"• {line}", highlight=False, markup=False)
+    saved = " and ".join(str(path) for path in paths)
+    console.print(f"Saved to {saved}.", highlight=False, markup=False, soft_wrap=True)
+
+
+def _print_coder(report: CoderReport, output: Path) -> None:
+    from fwnet.training.picture import draw_history
+
+    result = report.training
+    draw_history(result.history).savefig(output / "history.png", dpi=120)
+    lines = [f"{report.network.num_parameters:,} parameters, {result.seconds:.1f} s"]
+    if report.validation_error is not None:
+        lines.append(
+            f"validation error {report.validation_error:.4g} after epoch {result.best_epoch}; "
+            f"codes of zeros have {report.zero_error:.4g}"
+        )
+    lines += [f"{name} {_figures(value)}" for name, value in report.network.watched().items()]
+    lines += [
+        f"written to {report.model_path}; code with it:",
+        f"fwnet encode DATA.npy --model {report.model_path} -o CODES.npy",
+    ]
+    for line in lines:
+        Console().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 @contextmanager
@@ -268,10 +600,11 @@ def _print_codes(report: EncodeReport) -> None:
     resumed = f", {report.rows_resumed:,} of them from before" if report.rows_resumed else ""
     coded = report.rows > report.rows_resumed
     speed = f", {report.rows_per_second:,.0f} rows a second" if coded else ""
+    gaps = f"largest gap {report.largest_gap:.2e}, largest norm gap {report.largest_norm_gap:.2e}"
     lines = [
         f"{report.rows:,} rows{resumed}",
         *(f"{count:,} {words}" for words, count in report.counts.items()),
-        f"largest gap {report.largest_gap:.2e}, largest norm gap {report.largest_norm_gap:.2e}",
+        *([gaps] if report.certifies else []),
         f"{report.seconds:.1f} s{speed}",
         f"written to {report.output}",
     ]

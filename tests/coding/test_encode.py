@@ -121,7 +121,7 @@ def test_rows_that_are_not_certified_are_counted(folder, monkeypatch):
     data = np.load(folder / "data.npy")
     data[:3] = 0.0  # whose code needs no step
     np.save(folder / "data.npy", data)
-    monkeypatch.setattr("fwnet.coding.shards.solve", functools.partial(solve, max_steps=0))
+    monkeypatch.setattr("fwnet.coding.row_coders.solve", functools.partial(solve, max_steps=0))
     report = encode(folder)
     assert report.counts == {"certified": 3, "step limit reached": ROWS - 3}
     assert report.largest_gap > 1e-3
@@ -240,7 +240,7 @@ def test_resume_solves_only_what_is_missing(folder, monkeypatch):
         sizes.append(len(x))
         return solve(x, *arguments, **options)
 
-    monkeypatch.setattr("fwnet.coding.shards.solve", spy)
+    monkeypatch.setattr("fwnet.coding.row_coders.solve", spy)
     report = encode(folder, resume=True)
     assert sizes == [16, 2]
     assert report.rows_resumed == 32
@@ -436,7 +436,7 @@ def test_progress_does_not_go_back_when_rows_are_refined(folder, monkeypatch):
 
         return solve(x, *arguments, callback=listen, **options)
 
-    monkeypatch.setattr("fwnet.coding.shards.solve", spy)
+    monkeypatch.setattr("fwnet.coding.row_coders.solve", spy)
     heard = []
     encode(folder, tol=1e-9, progress=heard.append)
     assert any(went_back)  # else this test shows nothing
@@ -451,7 +451,7 @@ def test_progress_keeps_the_most_rows_that_were_done(folder, monkeypatch):
             callback(Progress(0, rows_done, len(x), 0.0))
         return solve(x, *arguments, **options)
 
-    monkeypatch.setattr("fwnet.coding.shards.solve", back_and_forth)
+    monkeypatch.setattr("fwnet.coding.row_coders.solve", back_and_forth)
     heard = []
     encode(folder, progress=heard.append)
     rows = [progress.rows_done for progress in heard if progress.stage == "coding"]

@@ -1,8 +1,17 @@
-"""Codes of whole data sets: scikit-learn estimators, and files that are coded shard by shard."""
+"""Codes of whole data sets: scikit-learn estimators, files of rows, networks trained on those."""
 
 from fwnet.coding.encode import EncodeReport, encode_file
 from fwnet.coding.errors import EncodeError
 from fwnet.coding.lp_coder import LpCoder
 from fwnet.coding.shards import EncodeProgress
+from fwnet.coding.train_coder import CoderReport, train_coder
 
-__all__ = ["EncodeError", "EncodeProgress", "EncodeReport", "LpCoder", "encode_file"]
+__all__ = [
+    "CoderReport",
+    "EncodeError",
+    "EncodeProgress",
+    "EncodeReport",
+    "LpCoder",
+    "encode_file",
+    "train_coder",
+]

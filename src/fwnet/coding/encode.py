@@ -10,9 +10,10 @@ from pathlib import Path
 
 import torch
 
-from fwnet.coding.array_files import check_suffix
+from fwnet.coding.array_files import RowFile, check_suffix
 from fwnet.coding.chunks import named_device
 from fwnet.coding.errors import EncodeError
+from fwnet.coding.row_coders import NetworkCoder, RowCoder, SolverCoder
 from fwnet.coding.shards import EncodeProgress, ShardedEncoding
 from fwnet.coding.work_folder import WorkFolder, check_unasked, folder_of, is_begun
 from fwnet.sets import LpBall
@@ -33,6 +34,7 @@ class EncodeReport:
         largest_norm_gap: The largest `norm_gap` of a row.
         counts: How many rows ended how, in words.
         seconds: How long this run took.
+        certifies: Whether codes have certificates; those of a network do not.
     """
 
     output: Path
@@ -42,6 +44,7 @@ class EncodeReport:
     largest_norm_gap: float
     counts: dict[str, int]
     seconds: float
+    certifies: bool = True
 
     @property
     def rows_uncertified(self) -> int:
@@ -58,9 +61,10 @@ def encode_file(
     data: str | Path,
     output: str | Path,
     *,
-    p: float,
-    radius: float,
+    p: float | None = None,
+    radius: float | None = None,
     dictionary: str | Path | None = None,
+    model: str | Path | None = None,
     tol: float | None = None,
     device: str | torch.device = "auto",
     certificates: str | Path | None = None,
@@ -85,6 +89,8 @@ def encode_file(
         radius: The bound on the norm of a code, > 0.
         dictionary: A file .npy with D of shape (n, m), one atom a column: the paper's convention,
             the transpose of scikit-learn's `components_`. None stands for the identity.
+        model: A network in a file that `fwnet train coder` wrote, to code with instead of p, radius
+            and dictionary. Its codes have no certificate.
         tol: The tolerance of the certificate; see `fwnet.solve`.
         device: Where to solve; "auto" is a CUDA device where there is one.
         certificates: A file .npy for one record a row: gap, norm_gap, status_code, num_steps.
@@ -100,17 +106,19 @@ def encode_file(
     start = time.monotonic()
     tell = progress or (lambda _: None)
     places = [Path(path) for path in (output, certificates) if path is not None]
-    inputs = [Path(path) for path in (data, dictionary) if path is not None]
+    inputs = [Path(path) for path in (data, dictionary, model) if path is not None]
+    chosen = _device(device)
+    _check_alternatives(model, p, radius, dictionary, tol, certificates)
+
+    def make_coder(source: RowFile) -> RowCoder:
+        if model is not None:
+            return NetworkCoder(Path(model), source, Path(data), chosen)
+        matrix = None if dictionary is None else Path(dictionary)
+        return SolverCoder(source, Path(data), matrix, _ball(p, radius), tol, chosen)
+
     try:
         _check_places(places, inputs)
-        encoding = ShardedEncoding(
-            Path(data),
-            None if dictionary is None else Path(dictionary),
-            _ball(p, radius),
-            tol,
-            _device(device),
-            shard_rows,
-        )
+        encoding = ShardedEncoding(Path(data), make_coder, chosen, shard_rows)
         _check_earlier_work(places, resume, force)
         manifest = encoding.manifest(tell)
         with WorkFolder.beside(places[0], manifest, resume=resume, force=force) as work:
@@ -128,10 +136,42 @@ def encode_file(
         where = error.filename or places[0]
         raise EncodeError(f"cannot read or write {where}: {error.strerror or error}") from error
     seconds = time.monotonic() - start
-    return EncodeReport(Path(output), rows, resumed, **summary, seconds=seconds)
+    return EncodeReport(
+        Path(output), rows, resumed, **summary, seconds=seconds, certifies=model is None
+    )
 
 
-def _ball(p: float, radius: float) -> LpBall:
+def _check_alternatives(
+    model: str | Path | None,
+    p: float | None,
+    radius: float | None,
+    dictionary: str | Path | None,
+    tol: float | None,
+    certificates: str | Path | None,
+) -> None:
+    """Raise unless there is either a network or a problem to solve."""
+    if model is None:
+        if p is None or radius is None:
+            raise EncodeError("expected p and radius, or a model, got neither")
+        return
+    others = {
+        "p": p,
+        "radius": radius,
+        "dictionary": dictionary,
+        "tol": tol,
+        "certificates": certificates,
+    }
+    for name, value in others.items():
+        if value is not None:
+            raise EncodeError(
+                f"a model has its own p, radius and dictionary, and no certificates: "
+                f"expected it alone, got {name} {value} beside it"
+            )
+
+
+def _ball(p: float | None, radius: float | None) -> LpBall:
+    assert p is not None
+    assert radius is not None
     try:
         return LpBall(float(p), float(radius))
     except ValueError as error:

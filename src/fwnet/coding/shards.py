@@ -1,4 +1,4 @@
-"""The work behind `encode_file`: check everything, solve shard by shard, make one file of them."""
+"""The work behind `encode_file`: check everything, code shard by shard, make one file of them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from fwnet.coding.array_files import RowFile, open_rows, read_npy_matrix, write_npy, write_rows
-from fwnet.coding.chunks import default_chunk_rows, to_tensor
+from fwnet.coding.array_files import RowFile, open_rows, write_npy, write_rows
+from fwnet.coding.chunks import default_chunk_rows
 from fwnet.coding.errors import EncodeError
+from fwnet.coding.row_coders import RowCoder
 from fwnet.coding.work_folder import WorkFolder, file_stamp
-from fwnet.sets import LpBall
-from fwnet.solvers import Progress, Solution, Status, solve
 from fwnet.version import __version__
 
-__all__ = ["CERTIFICATE", "EncodeProgress", "ShardedEncoding"]
-
-# What is kept of every row beside its code; the words of a status are `Status(code).words`.
-CERTIFICATE = np.dtype(
-    [("gap", "<f8"), ("norm_gap", "<f8"), ("status_code", "i1"), ("num_steps", "<i4")]
-)
+__all__ = ["EncodeProgress", "ShardedEncoding"]
 
 
 @dataclass(frozen=True)
@@ -50,26 +44,19 @@ class ShardedEncoding:
     def __init__(
         self,
         data: Path,
-        dictionary: Path | None,
-        ball: LpBall,
-        tol: float | None,
+        make_coder: Callable[[RowFile], RowCoder],
         device: torch.device,
         shard_rows: int | None,
     ) -> None:
-        if tol is not None and not 0 < tol < 1:
-            raise EncodeError(f"tol must be in (0, 1), got {tol!r}")
         if shard_rows is not None and not shard_rows >= 1:
             raise EncodeError(f"the rows of a shard must be >= 1, got {shard_rows!r}")
-        self.data, self.ball, self.tol, self.device = data, ball, tol, device
+        self.data, self.device = data, device
         self._data_stamp = file_stamp(data) if data.is_file() else []
         self.source: RowFile = open_rows(data)
-        num_features = self.source.num_columns
-        if dictionary is None:
-            self.dictionary = np.eye(num_features, dtype=self.source.dtype)
-        else:
-            self.dictionary = _read_dictionary(dictionary, data, self.source)
-        self.num_atoms = self.dictionary.shape[1]
-        self.shard_rows = shard_rows or default_chunk_rows(num_features, self.num_atoms)
+        self.coder = make_coder(self.source)
+        self.shard_rows = shard_rows or default_chunk_rows(
+            self.source.num_columns, self.coder.num_atoms
+        )
         self.num_shards = -(-self.source.num_rows // self.shard_rows)
 
     def manifest(self, tell: Callback) -> dict[str, Any]:
@@ -77,30 +64,22 @@ class ShardedEncoding:
         return {
             "version": __version__,
             "data_sha256": self._checked_digest(tell),
-            "dictionary_sha256": hashlib.sha256(_bytes(self.dictionary)).hexdigest(),
             "rows": self.source.num_rows,
             "features": self.source.num_columns,
-            "atoms": self.num_atoms,
             "dtype": str(self.source.dtype),
-            "p": repr(self.ball.p),
-            "radius": repr(self.ball.radius),
-            "tol": repr(self.tol),
             "device": self.device.type,
             "shard_rows": self.shard_rows,
+            **self.coder.manifest,
         }
 
     def run(self, work: WorkFolder, tell: Callback) -> None:
-        """Solve the shards that are not there yet."""
-        dtype, rows = self.source.dtype, self.source.num_rows
-        dictionary = to_tensor(self.dictionary, dtype, self.device)
+        """Code the shards that are not there yet."""
+        rows = self.source.num_rows
         first = work.count_shards()
         done = min(first * self.shard_rows, rows)
         tell(EncodeProgress("coding", done, rows))
         for index, shard in enumerate(self._blocks(done), start=first):
-            x = to_tensor(shard, dtype, self.device)
-            listener = _listener(tell, done, rows)
-            solution = solve(x, dictionary, self.ball, tol=self.tol, callback=listener)
-            work.write_shard(index, solution.code.cpu().numpy(), _certificates(solution))
+            work.write_shard(index, *self.coder.code(shard, _listener(tell, done, rows)))
             done += len(shard)
             tell(EncodeProgress("coding", done, rows))
 
@@ -110,7 +89,8 @@ class ShardedEncoding:
         places: the file for the codes and, if it is wanted, the one for the certificates.
         """
         rows = self.source.num_rows
-        summary = _summary(work.read_shards("certificates", self.num_shards))
+        records = work.read_shards("certificates", self.num_shards)
+        summary = _summary(records, self.coder.words)
         files = {}
         try:
             for place in places[1:]:
@@ -120,7 +100,7 @@ class ShardedEncoding:
             file = work.all_codes()
             files[file] = places[0]
             codes = _counted(work.read_shards("codes", self.num_shards), tell, rows)
-            write_rows(file, places[0].suffix, (rows, self.num_atoms), codes)
+            write_rows(file, places[0].suffix, (rows, self.coder.num_atoms), codes)
             work.deliver(files, summary)
         except BaseException:
             for file in files:
@@ -162,24 +142,6 @@ class ShardedEncoding:
         return digest.hexdigest()
 
 
-def _read_dictionary(path: Path, data: Path, source: RowFile) -> np.ndarray:
-    dictionary = read_npy_matrix(path)
-    num_features = source.num_columns
-    if dictionary.shape[0] != num_features:
-        hint = ""
-        if dictionary.shape[1] == num_features:
-            hint = "; this is scikit-learn's (n_components, n_features): save its transpose"
-        raise EncodeError(
-            f"{path} must have shape (n, m) with n = {num_features}, the columns of {data}, "
-            f"got {dictionary.shape}{hint}"
-        )
-    with np.errstate(over="ignore"):  # what becomes infinite is refused below
-        dictionary = dictionary.astype(source.dtype)
-    if not np.isfinite(dictionary).all():
-        raise EncodeError(f"{path} must be finite in {source.dtype}, got NaN or infinity")
-    return dictionary
-
-
 def _new_file_beside(place: Path) -> Path:
     """Make an empty file in the same folder, under a name that no other file has."""
     file = place.with_name(f".fwnet-{secrets.token_hex(8)}.tmp")
@@ -187,34 +149,19 @@ def _new_file_beside(place: Path) -> Path:
     return file
 
 
-def _listener(tell: Callback, before: int, rows: int) -> Callable[[Progress], bool | None]:
-    """Tell of all rows what the solver says of a shard."""
-    most = 0
-
-    def listen(progress: Progress) -> bool | None:
-        nonlocal most
-        most = max(most, progress.rows_done)  # fewer: some rows are solved again, more exactly
-        tell(EncodeProgress("coding", before + most, rows))
-        return None
-
-    return listen
+def _listener(tell: Callback, before: int, rows: int) -> Callable[[int], None]:
+    """Tell of all rows what the coder says of a shard."""
+    return lambda done: tell(EncodeProgress("coding", before + done, rows))
 
 
-def _certificates(solution: Solution) -> np.ndarray:
-    records = np.empty(len(solution.code), CERTIFICATE)
-    for name in CERTIFICATE.names or ():
-        records[name] = getattr(solution, name).cpu().numpy()
-    return records
-
-
-def _summary(shards: Iterator[np.ndarray]) -> dict[str, Any]:
+def _summary(shards: Iterator[np.ndarray], words: Callable[[int], str]) -> dict[str, Any]:
     gap, norm_gap, counts = 0.0, 0.0, Counter[int]()
     for records in shards:
         gap = max(gap, float(records["gap"].max()))
         norm_gap = max(norm_gap, float(records["norm_gap"].max()))
         counts.update(records["status_code"].tolist())
-    words = {Status(code).words: count for code, count in sorted(counts.items())}
-    return {"largest_gap": gap, "largest_norm_gap": norm_gap, "counts": words}
+    said = {words(code): count for code, count in sorted(counts.items())}
+    return {"largest_gap": gap, "largest_norm_gap": norm_gap, "counts": said}
 
 
 def _counted(shards: Iterator[np.ndarray], tell: Callback, rows: int) -> Iterator[np.ndarray]:

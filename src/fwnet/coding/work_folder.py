@@ -42,6 +42,7 @@ OURS = re.compile(rf"manifest\.json|lock|{SHARD_OR_TEMPORARY.pattern}")
 CALLED = {
     "data_sha256": "the data",
     "dictionary_sha256": "the dictionary",
+    "model_sha256": "the model",
     "shard_rows": "the rows of a shard",
     "version": "the version of fwnet",
     "device": "the device",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any, Self, cast
 
@@ -26,6 +27,8 @@ class CodingNetwork(Model):
         num_layers: T.
         share_weights: Whether W_1 … W_{T−1} are one matrix.
         reconstruct: Whether a last layer W_R (n × m) turns the code into a signal.
+        input_scale: What signals are multiplied by first, so that learning rates mean the same
+            whatever their unit. Rebuilt signals are divided by it.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class CodingNetwork(Model):
         *,
         share_weights: bool,
         reconstruct: bool,
+        input_scale: float,
     ) -> None:
         super().__init__()
         for name, count in (
@@ -45,6 +49,9 @@ class CodingNetwork(Model):
         ):
             if not isinstance(count, int) or count < 1:
                 raise ValueError(f"{name} must be an integer >= 1, got {count!r}")
+        if not 0 < input_scale < math.inf:
+            raise ValueError(f"input_scale must be > 0 and finite, got {input_scale!r}")
+        self.input_scale = float(input_scale)
         self.num_features, self.num_atoms, self.num_layers = num_features, num_atoms, num_layers
         self.first = nn.Linear(num_features, num_atoms, bias=False)
         count = min(1, num_layers - 1) if share_weights else num_layers - 1
@@ -59,7 +66,8 @@ class CodingNetwork(Model):
 
         Args:
             dictionary: D, of shape (n, m), one atom a column: the transpose of scikit-learn's
-                `components_`. Its dtype and device become those of the network.
+                `components_`. Its dtype and device become those of the network. With an
+                `input_scale` it is D times that scale.
             num_layers: T.
             options: The other arguments of the constructor.
         """
@@ -77,7 +85,13 @@ class CodingNetwork(Model):
         if self.last is None:
             return z
         rebuilt: Tensor = self.last(z)
-        return rebuilt
+        return rebuilt if self.input_scale == 1 else rebuilt / self.input_scale
+
+    def _w0_x(self, x: Tensor) -> Tensor:
+        """W_0 x, of signals that are looked at first."""
+        self._check_features(x)
+        product: Tensor = self.first(x if self.input_scale == 1 else x * self.input_scale)
+        return product
 
     def _matrix(self, t: int) -> nn.Linear:
         """W_t, t = 1 … T − 1."""
@@ -99,7 +113,7 @@ class CodingNetwork(Model):
 
 def _check_dictionary(dictionary: Tensor) -> None:
     if not isinstance(dictionary, Tensor) or not dictionary.is_floating_point():
-        kind = getattr(dictionary, "dtype", type(dictionary).__name__)
+        kind = dictionary.dtype if isinstance(dictionary, Tensor) else type(dictionary).__name__
         raise TypeError(f"dictionary must be a floating-point tensor, got {kind}")
     if dictionary.ndim != 2 or 0 in dictionary.shape:
         raise ValueError(

@@ -34,6 +34,7 @@ class FWNet(CodingNetwork):
         learn_step_sizes: Whether γ_t are learned.
         share_weights: Whether W_1 … W_{T−1} are one matrix.
         reconstruct: Whether a last layer W_R turns the code into a signal.
+        input_scale: What signals are multiplied by first.
         skip: Whether W_0 x is added at every layer; without it, in the first one only.
         activation: "relu" puts max(−u, 0) in the place of pool_p(u).
         linear_output: Whether the last layer has −u in that place.
@@ -57,6 +58,7 @@ class FWNet(CodingNetwork):
         learn_step_sizes: bool = True,
         share_weights: bool = False,
         reconstruct: bool = False,
+        input_scale: float = 1.0,
         skip: bool = True,
         activation: Activation = "pool_p",
         linear_output: bool = False,
@@ -70,6 +72,7 @@ class FWNet(CodingNetwork):
             num_layers,
             share_weights=share_weights,
             reconstruct=reconstruct,
+            input_scale=input_scale,
         )
         low, high = bounds
         self.steps = Unrolled(
@@ -91,8 +94,7 @@ class FWNet(CodingNetwork):
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
-        self._check_features(x)
-        code: Tensor = self.steps(self.first(x), self._matrices())
+        code: Tensor = self.steps(self._w0_x(x), self._matrices())
         return code
 
     @property
@@ -145,6 +147,7 @@ class MLP(FWNet):
         learn_step_sizes: bool = True,
         share_weights: bool = False,
         reconstruct: bool = False,
+        input_scale: float = 1.0,
         skip: bool = True,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -158,6 +161,7 @@ class MLP(FWNet):
             learn_step_sizes=learn_step_sizes,
             share_weights=share_weights,
             reconstruct=reconstruct,
+            input_scale=input_scale,
             skip=skip,
             generator=generator,
         )

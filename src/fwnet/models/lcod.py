@@ -27,6 +27,7 @@ class LCoD(CodingNetwork):
         threshold: Where the thresholds θ, one an entry, start, > 0.
         share_weights: Whether all updates use one S, as its authors do; else each has its own.
         reconstruct: Whether a last layer W_R turns the code into a signal.
+        input_scale: What signals are multiplied by first.
         generator: Where the initial weights come from.
     """
 
@@ -39,6 +40,7 @@ class LCoD(CodingNetwork):
         threshold: float = 0.1,
         share_weights: bool = True,
         reconstruct: bool = False,
+        input_scale: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -47,6 +49,7 @@ class LCoD(CodingNetwork):
             num_layers,
             share_weights=share_weights,
             reconstruct=reconstruct,
+            input_scale=input_scale,
         )
         if not threshold > 0:
             raise ValueError(f"threshold must be > 0, got {threshold!r}")
@@ -56,9 +59,8 @@ class LCoD(CodingNetwork):
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
-        self._check_features(x)
+        b = self._w0_x(x)
         threshold = softplus(self.raw_threshold)
-        b = self.first(x)
         z = torch.zeros_like(b)
         for t in range(1, self.num_layers):
             matrix = self._matrix(t)
@@ -71,7 +73,7 @@ class LCoD(CodingNetwork):
 
     def watched(self) -> dict[str, float | list[float]]:
         """The mean threshold."""
-        return {"threshold": float(softplus(self.raw_threshold).mean())}
+        return {"threshold": softplus(self.raw_threshold).mean().item()}
 
     def _set_dictionary(self, dictionary: Tensor) -> None:
         squares = dictionary.square().sum(0).unsqueeze(-1)

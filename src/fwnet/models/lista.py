@@ -26,6 +26,7 @@ class LISTA(CodingNetwork):
         threshold: Where the thresholds start, > 0.
         share_weights: Whether the S_t are one matrix. Every layer keeps its own thresholds.
         reconstruct: Whether a last layer W_R turns the code into a signal.
+        input_scale: What signals are multiplied by first.
         generator: Where the initial weights come from.
     """
 
@@ -38,6 +39,7 @@ class LISTA(CodingNetwork):
         threshold: float = 0.1,
         share_weights: bool = False,
         reconstruct: bool = False,
+        input_scale: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -46,6 +48,7 @@ class LISTA(CodingNetwork):
             num_layers,
             share_weights=share_weights,
             reconstruct=reconstruct,
+            input_scale=input_scale,
         )
         if not threshold > 0:
             raise ValueError(f"threshold must be > 0, got {threshold!r}")
@@ -55,8 +58,7 @@ class LISTA(CodingNetwork):
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
-        self._check_features(x)
-        b = self.first(x)
+        b = self._w0_x(x)
         thresholds = [softplus(raw) for raw in self.raw_thresholds]
         z = soft_threshold(b, thresholds[0])
         for t in range(1, self.num_layers):

@@ -43,7 +43,11 @@ class Model(nn.Module, ABC):
         bound = inspect.signature(cls).bind_partial(*args, **kwargs)
         bound.apply_defaults()
         bound.arguments.pop("generator", None)
-        object.__setattr__(model, "config", dict(bound.arguments))
+        config = {
+            name: list(value) if isinstance(value, tuple) else value  # as a file gives it back
+            for name, value in bound.arguments.items()
+        }
+        object.__setattr__(model, "config", config)
         return model
 
     @abstractmethod
