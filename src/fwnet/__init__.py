@@ -14,39 +14,54 @@ import torch as torch  # the one import that everything needs
 from fwnet.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fwnet import coding, functional, nn, sets, solvers
+    from fwnet import coding, data, functional, metrics, models, nn, sets, solvers, training
     from fwnet.coding import LpCoder
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
+    from fwnet.models import LISTA, MLP, FWNet, LCoD, load_model
     from fwnet.sets import ConvexSet, LpBall
     from fwnet.solvers import Solution, solve
 
 __all__ = [
+    "LISTA",
+    "MLP",
     "ConvexSet",
+    "FWNet",
+    "LCoD",
     "LpBall",
     "LpCoder",
     "Solution",
     "coding",
+    "data",
     "dual_exponent",
     "functional",
+    "load_model",
+    "metrics",
+    "models",
     "nn",
     "pool_p",
     "sets",
     "soft_threshold",
     "solve",
     "solvers",
+    "training",
 ]
 
 _HOMES = {
     "ConvexSet": "fwnet.sets",
+    "FWNet": "fwnet.models",
+    "LCoD": "fwnet.models",
+    "LISTA": "fwnet.models",
     "LpBall": "fwnet.sets",
     "LpCoder": "fwnet.coding",
+    "MLP": "fwnet.models",
     "Solution": "fwnet.solvers",
     "dual_exponent": "fwnet.functional",
+    "load_model": "fwnet.models",
     "pool_p": "fwnet.functional",
     "soft_threshold": "fwnet.functional",
     "solve": "fwnet.solvers",
 }
-_ROOMS = {"coding", "functional", "nn", "sets", "solvers"}
+_ROOMS = {"coding", "data", "functional", "metrics", "models", "nn", "sets", "solvers", "training"}
 
 
 def __getattr__(name: str) -> Any:

@@ -334,6 +334,9 @@ def train_coder_command(
         typer.Option(help="A TOML file of training settings; options go before it."),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    checkpoint_seconds: Annotated[
+        float, typer.Option(min=0, help="How much work a kill may cost.")
+    ] = 30.0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from where a run was stopped, or begin.")
     ] = False,
@@ -365,6 +368,7 @@ def train_coder_command(
                 device=chosen,
                 resume=resume,
                 force=force,
+                checkpoint_seconds=checkpoint_seconds,
                 progress=show,
             )
     except (ValueError, OSError) as error:
@@ -390,14 +394,21 @@ def reproduce(
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     workers: Annotated[
         int | None,
-        typer.Option(help="Trainings at a time; by default one a core, and on a GPU at most 16."),
+        typer.Option(help="Trainings at a time; by default one a core, at most 16."),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help="Write the page of all results in the output folder to this file."),
     ] = None,
 ) -> None:
     """Measure the tables and figures of the paper again, with the baselines, side by side."""
     from fwnet.experiments import EXPERIMENTS, Lab, Runner
 
     if not names:
-        _list_experiments(output)
+        if page:
+            _write_page(page, output)
+        else:
+            _list_experiments(output)
         return
     for name in names:
         if name not in (*EXPERIMENTS, "all"):
@@ -422,6 +433,8 @@ def reproduce(
                 raise typer.Exit(2) from error
             paths = experiment.write(result, output, "-quick" if quick else "")
             _print_result(experiment, result, paths)
+    if page:
+        _write_page(page, output)
 
 
 def _make_folder(output: Path) -> None:
@@ -510,6 +523,17 @@ def _job_progress() -> Iterator[Callable[[int, int], None]]:
     ) as bar:
         task = bar.add_task("", total=1)
         yield lambda done, count: bar.update(task, completed=done, total=max(1, count))
+
+
+def _write_page(page: Path, output: Path) -> None:
+    from fwnet.experiments.page import results_page
+
+    try:
+        page.write_text(results_page(output), encoding="utf-8")
+    except OSError as error:
+        raise typer.BadParameter(
+            f"cannot write {page}: {error.strerror}", param_hint="--page"
+        ) from error
 
 
 def _list_experiments(output: Path) -> None:

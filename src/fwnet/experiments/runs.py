@@ -61,7 +61,11 @@ class Runner(AbstractContextManager["Runner"]):
         self._pool: Executor | None = None
         self._futures: dict[str, Future[Record]] = {}
         if cache is not None and cache.exists():
-            for line in cache.read_text(encoding="utf-8").splitlines():
+            text = cache.read_text(encoding="utf-8")
+            if text and not text.endswith("\n"):  # or what comes next would be part of that line
+                with cache.open("a", encoding="utf-8") as file:
+                    file.write("\n")
+            for line in text.splitlines():
                 try:
                     entry = json.loads(line)
                 except ValueError:

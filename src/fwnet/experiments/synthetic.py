@@ -157,7 +157,7 @@ class SolverCodes(Job):
     method: str = "auto"
     max_steps: int | None = None
 
-    def execute(self, device: torch.device) -> Record:
+    def execute(self, device: torch.device) -> Record:  # noqa: ARG002
         """Return the error; all is computed in float64, on a CPU."""
         data = synthetic_codes(**{**self.data, "num_train": 0}, dtype=torch.float64)
         if self.method == "cvxpy":

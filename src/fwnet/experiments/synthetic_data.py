@@ -1,4 +1,4 @@
-"""Which laws of y and D: those under which the exact solution has the error that the paper prints."""
+"""Which laws of y and D? Those under which the exact solution has the error the paper prints."""
 
 from __future__ import annotations
 
@@ -70,8 +70,9 @@ def _findings(result: Result, trained: tuple[str, ...], depth: int) -> list[str]
     return [
         f"The paper's CVX error at p = 1 is {PAPER_CVX}. Nearest to it are "
         f"{comma_list([f'{name} ({number(exact[name].ours)})' for name in nearest[:3]])}.",
-        f"With {CHOSEN} the seeds give {number(min(chosen.values))} to {number(max(chosen.values))}. "
-        "It is the same problem as D ~ N(0, 1) with noise of deviation (instead of variance) 0.01.",
+        f"With {CHOSEN} the seeds give {number(min(chosen.values))} to "
+        f"{number(max(chosen.values))}; of the laws near the figure it is the simplest. It is "
+        "the same problem as D ~ N(0, 1) with noise of deviation (instead of variance) 0.01.",
         f"F-W Net against LISTA at T = {depth}: {'; '.join(order)}.",
     ]
 

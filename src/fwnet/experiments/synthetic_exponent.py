@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from statistics import fmean
 
 from matplotlib.figure import Figure
@@ -63,7 +64,7 @@ def _measure_shared(
 def _findings(result: Result) -> list[str]:
     by_depth = [row for row in result.rows if row.method == BY_DEPTH]
     distances = [abs(row.ours - REAL_P) for row in by_depth]
-    closer = all(b < a for a, b in zip(distances, distances[1:], strict=False))
+    closer = all(b < a for a, b in itertools.pairwise(distances))
     listed = ", ".join(
         f"{row.ours:.3f} ± {row.spread or 0:.3f} at T = {row.setting['T']}" for row in by_depth
     )
@@ -74,6 +75,11 @@ def _findings(result: Result) -> list[str]:
     by_real = [row for row in result.rows if row.method == BY_REAL_P]
     above = [row for row in by_real if row.ours > row.setting["real p"]]
     errors = {row.setting["real p"]: abs(row.ours - row.setting["real p"]) for row in by_real}
+    shared_errors = [
+        abs(row.ours - row.setting["real p"])
+        for row in result.rows
+        if row.method == BY_REAL_P + SHARED
+    ]
     best, worst = min(errors, key=errors.__getitem__), max(errors, key=errors.__getitem__)
     return [
         f"Learned p for real p = 1.3: {listed}. It "
@@ -82,13 +88,21 @@ def _findings(result: Result) -> list[str]:
             if closer
             else "does not come closer with every T."
         ),
-        f"p starts at {curve[0]:.3f} after one epoch and moves by {late:.4f} in the last tenth of the "
+        f"p is {curve[0]:.3f} after one epoch and moves by {late:.4f} in the last tenth of the "
         f"training: it {'converges' if late < 0.01 else 'has not settled'}.",
         f"γ⁰ goes from {before[0]:.3f} to {after[0]:.3f}. Of the {len(after) - 1} others "
         f"{len(fallen)} fall; the paper says that all do.",
         f"The learned p is above the real one for {len(above)} of {len(by_real)} real p; it is "
         f"closest at {best:g} (off by {number(errors[best])}) and farthest at {worst:g} "
         f"({number(errors[worst])}). The paper finds it most accurate near 1 and 2.",
+        "With one W for all layers: "
+        + ", ".join(
+            f"{row.ours:.3f} ± {row.spread or 0:.3f} at T = {row.setting['T']}"
+            for row in result.rows
+            if row.method == BY_DEPTH + SHARED
+        )
+        + f"; by real p it is off by {number(max(shared_errors))} at most, "
+        f"{number(fmean(shared_errors))} on average (separate: {number(fmean(errors.values()))}).",
     ]
 
 
@@ -107,11 +121,14 @@ def draw(result: Result) -> Figure:
         (bottom_left, BY_DEPTH, "T"),
         (bottom_right, BY_REAL_P, "real p"),
     ):
-        rows = sorted(
-            (row for row in result.rows if row.method == name), key=lambda row: row.setting[key]
-        )
-        plot_rows(axis, rows, key, color=color(1, 4), marker="o")
-        tidy(axis, legend=False, xlabel=key, ylabel="learned p", title=name)
+        for index, label in enumerate(("separate W_t", "shared W")):
+            wanted = name + SHARED * index
+            rows = sorted(
+                (row for row in result.rows if row.method == wanted),
+                key=lambda row: row.setting[key],
+            )
+            plot_rows(axis, rows, key, color=color(2 * index, 4), marker="o", label=label)
+        tidy(axis, xlabel=key, ylabel="learned p", title=name)
     bottom_left.axhline(REAL_P, color="0.6", linestyle=":")
     reals = [row.setting["real p"] for row in result.rows]
     bottom_right.plot(
@@ -123,8 +140,8 @@ def draw(result: Result) -> Figure:
 EXPERIMENT = Experiment(
     "synthetic-exponent",
     "What is learned: p by epoch, γ before and after, p by T, learned p by real p",
-    "p fluctuates, then converges; as T grows it approaches the real p = 1.3 from above; γ⁰ stays and "
-    "all other γ fall; the estimate is best for real p near 1 and 2.",
+    "p fluctuates, then converges; as T grows it approaches the real p = 1.3 from above; γ⁰ stays "
+    "and all other γ fall; the estimate is best for real p near 1 and 2.",
     measure,
     draw,
 )

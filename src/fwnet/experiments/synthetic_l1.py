@@ -73,6 +73,8 @@ def _findings(result: Result, depths: list[int]) -> list[str]:
     names = (RADII, RADII_AND_P, SHARED, SHARED_RADII)
     options = {name: result.find(name, T=last).ours for name in names}
     best = min(options, key=options.__getitem__)
+    others = ", ".join(f"{number(options[name])} ({name})" for name in names if name != best)
+    shared_lista = number(result.find(SHARED_LISTA, T=last).ours)
     closed = (ours - options[best]) / (ours - lista) if ours > lista else 0.0
     return [
         f"F-W Net: {', '.join(figures)}.",
@@ -86,8 +88,11 @@ def _findings(result: Result, depths: list[int]) -> list[str]:
         ),
         f"What closes the distance: {best} has {number(options[best])} at T = {last}"
         + (f", {closed:.0%} of the way to LISTA;" if ours > lista else ";")
-        + f" the others have {', '.join(f'{number(v)} ({k})' for k, v in options.items() if k != best)}."
-        f" LISTA with one S for all layers has {number(result.find(SHARED_LISTA, T=last).ours)}.",
+        + f" the others have {others}.",
+        compare_by_depth(result, SHARED, SHARED_LISTA, depths[1:])
+        + " "
+        + compare_by_depth(result, SHARED_RADII, SHARED_LISTA, depths[1:])
+        + f" LISTA with one S for all layers has {shared_lista} at T = {last}.",
     ]
 
 
@@ -120,8 +125,8 @@ def draw(result: Result) -> Figure:
 EXPERIMENT = Experiment(
     "synthetic-l1",
     "The table at real p = 1: CVX, F-W Net, F-W Net with fixed p, LISTA",
-    "F-W Net beats F-W Net with p fixed at 1; LISTA is ahead at T = 2, level at T = 4, and far behind "
-    "at T = 6.",
+    "F-W Net beats F-W Net with p fixed at 1; LISTA is ahead at T = 2, level at T = 4, and far "
+    "behind at T = 6.",
     measure,
     draw,
 )

@@ -39,11 +39,11 @@ def _findings(result: Result) -> list[str]:
         f"{value} epochs with c = {c:g}" if value else f"never with c = {c:g}"
         for c, value in epochs.items()
     )
+    given = number(result.find("F-W Net", c=RADIUS).ours)
     return [
-        f"The smallest test error, {number(best.ours)}, is at c = {best.setting['c']:g}; codes were "
-        f"made with c = {RADIUS:g}, where it is {number(result.find('F-W Net', c=RADIUS).ours)}.",
-        f"Within 10% of the final training error at c = {RADIUS:g}: {reached}. c does change how fast "
-        "training goes.",
+        f"The smallest test error, {number(best.ours)}, is at c = {best.setting['c']:g}; codes "
+        f"were made with c = {RADIUS:g}, where it is {given}.",
+        f"Within 10% of the final training error at c = {RADIUS:g}: {reached}.",
     ]
 
 

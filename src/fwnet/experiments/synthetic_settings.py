@@ -1,4 +1,4 @@
-"""Optimizer, batch, weight decay and epochs, which the paper leaves open: their validation errors."""
+"""Optimizer, batch size, weight decay and epochs by their validation errors."""
 
 from __future__ import annotations
 

@@ -59,7 +59,8 @@ def draw(result: Result) -> Figure:
 EXPERIMENT = Experiment(
     "synthetic-sharing",
     "One matrix W_t for all layers, or one a layer",
-    "Not sharing the weights always improves the performance; sharing makes training converge fast.",
+    "Not sharing the weights always improves the performance; sharing makes training converge "
+    "fast.",
     measure,
     draw,
 )

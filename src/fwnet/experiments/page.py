@@ -1,0 +1,74 @@
+"""The page of results: every experiment with its table, picture and sentences, made of files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fwnet.experiments.experiment import Result, Row
+
+__all__ = ["results_page"]
+
+HEAD = """# Results
+
+Made of the files in [results/](../results/) by `fwnet reproduce --page docs/results.md`; every
+table is measured by the command under its title. "±" is the standard deviation over seeds, which
+change data, dictionary and order of samples together. Seconds are those of one training, with
+several at a time (16 on the H200). Errors are sums over the entries of a code, means over samples
+(half of it is Caffe's loss). Learning rate, weight decay and number of epochs were chosen for every
+method and depth on a validation split of data that no figure is measured on; the choices and all
+validation errors are in the files.
+"""
+
+
+def results_page(folder: Path) -> str:
+    """The page in Markdown, for the results that there are in a folder."""
+    from fwnet.experiments import EXPERIMENTS
+
+    parts = [HEAD]
+    for name in EXPERIMENTS:
+        path = folder / f"{name}.json"
+        if path.exists():
+            parts.append(_section(Result.load(path)))
+    return "\n".join(parts)
+
+
+def _section(result: Result) -> str:
+    lines = [
+        f"## {result.title}",
+        "",
+        f"`{result.command}`",
+        "",
+        f"*The paper:* {result.claim}",
+        "",
+    ]
+    lines += ["*Here:*", "", *(f"* {finding}" for finding in result.findings), ""]
+    lines += [f"![{result.title}](../results/{result.id}.png)", ""]
+    return "\n".join([*lines, *_table(result.rows), ""])
+
+
+def _table(rows: list[Row]) -> list[str]:
+    """One line a figure."""
+    header = ["", "setting", "the paper", "here", "parameters", "seconds", "hardware"]
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    for row in rows:
+        spread = "" if row.spread is None else f" ± {_number(row.spread)}"
+        cells = [
+            row.method if row.quantity == "test error" else f"{row.method} ({row.quantity})",
+            ", ".join(f"{key} = {_value(value)}" for key, value in row.setting.items()),
+            "" if row.paper is None else f"{row.paper:g}",
+            f"{_number(row.ours)}{spread}",
+            "" if row.num_parameters is None else f"{row.num_parameters:,}",
+            "" if row.seconds is None else f"{row.seconds:.3g}",
+            row.hardware or "",
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _value(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 0.1 else f"{value:.3f}"

@@ -1,0 +1,70 @@
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from fwnet.experiments.runs import Job, Runner
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Squared(Job):
+    number: int
+    folder: str
+
+    def execute(self, device):
+        with open(f"{self.folder}/log", "a") as file:  # noqa: PTH123
+            file.write(f"{self.number}\n")
+        if self.number < 0:
+            raise ValueError("negative")
+        return {"square": self.number**2}
+
+
+def executed(folder):
+    log = folder / "log"
+    return sorted(int(line) for line in log.read_text().split()) if log.exists() else []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_job_is_done_once(tmp_path, workers):
+    told = []
+    jobs = [Squared(n, str(tmp_path)) for n in (3, 1, 3, 2)]
+    with Runner(CPU, workers, tmp_path / "c.jsonl", lambda *t: told.append(t)) as runner:
+        assert [r["square"] for r in runner.run(jobs)] == [9, 1, 9, 4]
+        assert runner.run(jobs[:1]) == [{"square": 9}]
+    assert executed(tmp_path) == [1, 2, 3]
+    assert told[0] == (0, 3)
+    assert told[-1] == (3, 3)
+
+
+def test_what_is_done_survives_a_kill(tmp_path):
+    cache = tmp_path / "deep" / "c.jsonl"
+    jobs = [Squared(n, str(tmp_path)) for n in (1, 2, -3, 4)]
+    with pytest.raises(ValueError, match="negative"), Runner(CPU, 1, cache) as runner:
+        runner.run(jobs)
+    with cache.open("a") as file:
+        file.write('{"key": "cut sho')
+    with Runner(CPU, 1, cache) as runner:
+        runner.run([jobs[0], jobs[1], jobs[3]])
+    assert executed(tmp_path) == [-3, 1, 2, 4]
+    with Runner(CPU, 1, cache) as runner:  # the line after the one that was cut is whole
+        assert runner.run([jobs[3]]) == [{"square": 16}]
+    assert executed(tmp_path) == [-3, 1, 2, 4]
+
+
+def test_threads_share_what_they_wait_for(tmp_path):
+    jobs = [Squared(n, str(tmp_path)) for n in range(6)]
+    with Runner(CPU, 2, tmp_path / "c.jsonl") as runner, ThreadPoolExecutor(3) as threads:
+        answers = list(threads.map(runner.run, [jobs, jobs[::-1], jobs]))
+    assert answers[0] == answers[2] == answers[1][::-1]
+    assert executed(tmp_path) == list(range(6))
+    lines = (tmp_path / "c.jsonl").read_text().splitlines()
+    assert len({json.loads(line)["key"] for line in lines}) == len(lines) == 6
+
+
+def test_keys_depend_on_every_field():
+    keys = {Squared(1, "a").key, Squared(2, "a").key, Squared(1, "b").key, Squared(1, "a").key}
+    assert len(keys) == 3

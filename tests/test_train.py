@@ -1,0 +1,263 @@
+"""`fwnet train coder`, `fwnet encode --model` and `fwnet reproduce`, as their users run them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from fwnet.data import synthetic_codes
+from fwnet.models import load_model
+from tests.test_cli import run
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    data = synthetic_codes(1.3, num_train=600, num_test=40, num_features=10, num_atoms=20, seed=2)
+    for name, tensor in (
+        ("x", data.signals),
+        ("z", data.codes),
+        ("d", data.dictionary),
+        ("new", data.test_signals),
+        ("truth", data.test_codes),
+    ):
+        np.save(folder / f"{name}.npy", tensor.numpy())
+    return folder
+
+
+def coder(pairs, output, *options):
+    files = (str(pairs / "x.npy"), str(pairs / "z.npy"))
+    return ["train", "coder", *files, "-o", str(output), "--device", "cpu", *options]
+
+
+SHORT = ("--num-epochs", "3", "--num-layers", "3", "--batch-size", "50", "--learning-rate", "0.01")
+
+
+def test_a_trained_coder_codes(pairs, tmp_path):
+    result = run(*coder(pairs, tmp_path / "net", *SHORT))
+    assert result.returncode == 0, result.stderr
+    assert "validation error" in result.stdout
+    model = tmp_path / "net" / "model.safetensors"
+    assert str(model) in result.stdout
+    assert {p.name for p in (tmp_path / "net").iterdir()} == {
+        "model.safetensors",
+        "checkpoint.safetensors",
+        "history.jsonl",
+        "history.png",
+        "config.toml",
+    }
+    codes = tmp_path / "codes.npy"
+    encoded = run("encode", str(pairs / "new.npy"), "--model", str(model), "-o", str(codes))
+    assert encoded.returncode == 0, encoded.stderr
+    assert "40 coded by FWNet, without a certificate" in encoded.stdout
+    assert "Warning" not in encoded.stderr
+    network, x = load_model(model), torch.from_numpy(np.load(pairs / "new.npy"))
+    np.testing.assert_allclose(np.load(codes), network(x).detach().numpy(), atol=1e-5)
+    truth = np.load(pairs / "truth.npy")
+    assert np.square(np.load(codes) - truth).sum(1).mean() < np.square(truth).sum(1).mean()
+
+
+@pytest.mark.parametrize("model", ["LISTA", "LCoD", "MLP"])
+def test_the_other_networks_train_too(pairs, tmp_path, model):
+    options = ("--model", model, "--share-weights", "--validation", "0", "--dictionary")
+    result = run(*coder(pairs, tmp_path / "net", *SHORT, *options, str(pairs / "d.npy")))
+    assert result.returncode == 0, result.stderr
+    assert type(load_model(tmp_path / "net" / "model.safetensors")).__name__ == model
+
+
+def test_settings_from_a_file(pairs, tmp_path):
+    (tmp_path / "c.toml").write_text('num_epochs = 2\nbatch_size = 50\nschedule = "step"\n')
+    options = ("--config", str(tmp_path / "c.toml"), "--seed", "5", "--fixed-p", "--p", "1.3")
+    result = run(*coder(pairs, tmp_path / "net", *options, "--radius", "5"))
+    assert result.returncode == 0, result.stderr
+    config = (tmp_path / "net" / "config.toml").read_text()
+    assert "num_epochs = 2" in config
+    assert "seed = 5" in config
+    network = load_model(tmp_path / "net" / "model.safetensors")
+    assert network.p.item() == pytest.approx(1.3)
+    assert network.config["radius"] == 5.0
+    assert not network.config["learn_radius"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--model", "ResNet"), "model must be one of FWNet, MLP, LCoD, LISTA, got 'ResNet'"),
+        (("--num-layers", "0"), "num_layers must be an integer >= 1, got 0"),
+        (("--learning-rate", "-1"), "learning_rate must be a number > 0, got -1.0"),
+        (("--radius", "-5"), "radius must be > 0 and finite, got -5.0"),
+        (("--p", "0.5"), "p must be in [1, inf], got 0.5"),
+        (("--validation", "2"), "validation must be in [0, 1), got 2.0"),
+        (("--batch-size", "10000"), "batch_size must be at most the 540 rows"),
+        (("--config", "none.toml"), "cannot read none.toml"),
+        (("--dictionary", "none.npy"), "none.npy does not exist"),
+        (("--optimizer", "lion"), "Invalid value for '--optimizer'"),
+    ],
+)
+def test_bad_input_gets_one_line_and_exit_code_2(pairs, tmp_path, options, message):
+    result = run(*coder(pairs, tmp_path / "net", *options), env={**os.environ, "COLUMNS": "300"})
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (tmp_path / "net" / "model.safetensors").exists()
+
+
+def test_data_that_does_not_fit_is_refused(pairs, tmp_path):
+    x, d = np.load(pairs / "x.npy"), np.load(pairs / "d.npy")
+    np.save(tmp_path / "short.npy", x[:-1])
+    np.save(tmp_path / "nan.npy", np.where(np.arange(600)[:, None] == 7, np.nan, x))
+    np.save(tmp_path / "dt.npy", d.T)
+    z = str(pairs / "z.npy")
+    for signals, options, message in (
+        ("short.npy", (), "must have a row for each of the 599 rows"),
+        (
+            "nan.npy",
+            (),
+            "must be finite, got NaN or infinity in 1 of 600 rows, the first of them row 7",
+        ),
+        ("none.npy", (), "does not exist"),
+    ):
+        arguments = ["train", "coder", str(tmp_path / signals), z, "-o", str(tmp_path / "n")]
+        result = run(*arguments, *options)
+        assert result.returncode == 2
+        assert message in result.stderr
+    result = run(*coder(pairs, tmp_path / "n", "--dictionary", str(tmp_path / "dt.npy")))
+    assert result.returncode == 2
+    assert "scikit-learn's (n_components, n_features): save its transpose" in result.stderr
+
+
+def test_earlier_work_is_not_overwritten_unasked(pairs, tmp_path):
+    assert run(*coder(pairs, tmp_path / "net", *SHORT)).returncode == 0
+    again = run(*coder(pairs, tmp_path / "net", *SHORT))
+    assert again.returncode == 2
+    assert "go on with --resume, begin anew with --force" in again.stderr
+    other = run(*coder(pairs, tmp_path / "net", *SHORT, "--seed", "1", "--resume"))
+    assert other.returncode == 2
+    assert "was begun with" in other.stderr
+    assert run(*coder(pairs, tmp_path / "net", *SHORT, "--seed", "1", "--force")).returncode == 0
+
+
+def test_kill_9_and_resume_give_the_same_weights(pairs, tmp_path):
+    """Killed a few times at moments that the clock chooses; every kill keeps some work."""
+    options = ("--num-epochs", "40", "--num-layers", "4", "--batch-size", "20")
+    options += ("--checkpoint-seconds", "0.05")
+
+    def command(name, *more):
+        return [sys.executable, "-m", "fwnet", *coder(pairs, tmp_path / name, *options, *more)]
+
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    subprocess.run(command("whole"), check=True, capture_output=True, env=environment, timeout=120)
+    kills = 0
+    state = tmp_path / "killed" / "checkpoint.safetensors"
+    for delay in (0.05, 0.4, 0.8):
+        process = subprocess.Popen(
+            command("killed", "--resume"),
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        begun = time.monotonic()
+        before = state.stat().st_mtime_ns if state.exists() else 0
+        while process.poll() is None and time.monotonic() - begun < 60:
+            if state.exists() and state.stat().st_mtime_ns != before:
+                break  # it has saved something of its own
+            time.sleep(0.005)
+        time.sleep(delay)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        process.wait()
+    assert kills >= 1
+    subprocess.run(
+        command("killed", "--resume"), check=True, capture_output=True, env=environment, timeout=120
+    )
+    whole, resumed = (load_model(tmp_path / n / "model.safetensors") for n in ("whole", "killed"))
+    for name, value in whole.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+    histories = [
+        [
+            {**json.loads(line), "seconds": 0}
+            for line in (tmp_path / n / "history.jsonl").read_text().splitlines()
+        ]
+        for n in ("whole", "killed")
+    ]
+    assert histories[0] == histories[1]
+
+
+def test_two_processes_agree_with_one(pairs, tmp_path):
+    options = (*SHORT, "--num-epochs", "6")
+    assert run(*coder(pairs, tmp_path / "one", *options)).returncode == 0
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2"]
+    launch += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+    result = subprocess.run(
+        [*launch, "-m", "fwnet", *coder(pairs, tmp_path / "two", *options)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("validation error") == 1
+    one, two = (load_model(tmp_path / n / "model.safetensors") for n in ("one", "two"))
+    for name, value in one.state_dict().items():
+        torch.testing.assert_close(value, two.state_dict()[name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "expected p and radius, or a model, got neither"),
+        (("--model", "none.safetensors"), "none.safetensors does not exist"),
+        (("--model", "MODEL", "--p", "1.3"), "expected it alone, got p 1.3 beside it"),
+        (("--model", "MODEL", "--certificates", "c.npy"), "got certificates c.npy beside it"),
+        (("--model", "x.npy"), "is not a whole safetensors file"),
+    ],
+)
+def test_encode_refuses_what_does_not_fit(pairs, tmp_path, options, message):
+    model = tmp_path / "m.safetensors"
+    from fwnet.models import FWNet
+
+    FWNet(10, 20, 2).save(model)
+    options = [str(model) if o == "MODEL" else o for o in options]
+    data, output = str(pairs / "x.npy"), str(tmp_path / "codes.npy")
+    result = run("encode", data, "-o", output, *options, cwd=pairs)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_encode_refuses_a_network_for_other_signals(pairs, tmp_path):
+    from fwnet.models import FWNet
+
+    FWNet(11, 20, 2).save(tmp_path / "m.safetensors")
+    arguments = ("--model", str(tmp_path / "m.safetensors"), "-o", str(tmp_path / "c.npy"))
+    result = run("encode", str(pairs / "x.npy"), *arguments)
+    assert result.returncode == 2
+    assert "must have 11 columns" in result.stderr
+
+
+def test_reproduce_lists_and_measures(tmp_path):
+    listed = run("reproduce", "--output", str(tmp_path))
+    assert listed.returncode == 0
+    assert "synthetic-l1" in listed.stdout
+    quick = run("reproduce", "synthetic-sharing", "--quick", "-o", str(tmp_path), "--device", "cpu")
+    assert quick.returncode == 0, quick.stderr
+    assert "The paper:" in quick.stdout
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "synthetic-sharing-quick.json",
+        "synthetic-sharing-quick.png",
+    }
+
+
+def test_reproduce_refuses_what_it_does_not_know():
+    for arguments in (("nothing",), ("all", "--workers", "0")):
+        result = run("reproduce", *arguments)
+        assert result.returncode == 2
+        assert "Usage" in result.stderr

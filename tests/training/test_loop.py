@@ -1,0 +1,317 @@
+import json
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from fwnet.data import synthetic_codes
+from fwnet.models import LISTA, FWNet, load_model
+from fwnet.training import (
+    CodeRegression,
+    DivergedError,
+    Task,
+    TrainingConfig,
+    TrainingError,
+    train,
+)
+from fwnet.training.picture import draw_history
+from fwnet.training.steps import make_optimizer
+
+CONFIG = TrainingConfig(num_epochs=4, batch_size=20, learning_rate=0.01)
+
+
+def data(count=200):
+    return synthetic_codes(
+        1.3, num_train=count, num_test=50, num_features=6, num_atoms=10, seed=1
+    ).scaled()
+
+
+def network():
+    return FWNet.from_dictionary(data().dictionary, 3, radius=5.0)
+
+
+def task(validation=True):
+    d = data()
+    held = (d.test_signals, d.test_codes) if validation else ()
+    return CodeRegression(d.signals, d.codes, *held)
+
+
+def weights(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        assert torch.equal(one[name], other[name]), name
+
+
+def test_the_network_learns():
+    model = network()
+    before = task().validate(model)
+    result = train(model, task(), TrainingConfig(num_epochs=30, batch_size=20, learning_rate=0.01))
+    assert task().validate(model) < 0.75 * before
+    assert [record["epoch"] for record in result.history] == list(range(1, 31))
+    assert result.history[-1]["step"] == 300
+    assert result.history[-1]["loss"] < result.history[0]["loss"]
+    assert result.history[-1]["p"] != pytest.approx(2.0)
+    assert len(result.history[-1]["gamma"]) == 3
+    assert not model.training
+
+
+def test_the_result_depends_on_settings_alone():
+    runs = []
+    for _ in range(2):
+        model = network()
+        torch.rand(7)  # randomness of others does not matter
+        train(model, task(), CONFIG)
+        runs.append(weights(model))
+    assert_same(*runs)
+    model = network()
+    train(model, task(), TrainingConfig(**{**CONFIG.as_dict(), "seed": 1}))
+    assert not torch.equal(model.first.weight, runs[0]["first.weight"])
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("settings", [{}, {"optimizer": "sgd", "learning_rate": 0.1}])
+@pytest.mark.parametrize("keep_best", [False, True])
+def test_a_killed_training_ends_with_the_same_weights(tmp_path, settings, keep_best, monkeypatch):
+    config = TrainingConfig(**{**CONFIG.as_dict(), **settings, "clip_norm": 1.0})
+    monkeypatch.setattr("fwnet.training.loop.STEPS_BETWEEN_CLOCKS", 1)
+    monkeypatch.setattr("fwnet.training.loop.LOOK_SECONDS", 0.0)
+    whole = network()
+    expected = train(whole, task(), config, keep_best=keep_best)
+    for kill_at in (1, 9, 10, 11, 25, 39):
+
+        def kill(progress, step=kill_at):
+            if progress.step == step:
+                raise Killed
+
+        folder = tmp_path / str(kill_at)
+        options = {"folder": folder, "keep_best": keep_best, "checkpoint_seconds": 0.0}
+        with pytest.raises(Killed):
+            train(network(), task(), config, progress=kill, **options)
+        model = network()
+        result = train(model, task(), config, resume=True, **options)
+        assert_same(weights(model), weights(whole))
+        assert_same(weights(load_model(folder / "model.safetensors")), weights(whole))
+        for ours, theirs in zip(result.history, expected.history, strict=True):
+            assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
+        lines = (folder / "history.jsonl").read_text().splitlines()
+        assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4]
+
+
+def test_a_line_of_history_cut_short_is_written_again(tmp_path):
+    def stop(progress):
+        if progress.epoch == 3:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(network(), task(), CONFIG, folder=tmp_path, checkpoint_seconds=0.0, progress=stop)
+    with (tmp_path / "history.jsonl").open("a") as file:
+        file.write('{"step": 40, "epo')
+    train(network(), task(), CONFIG, folder=tmp_path, resume=True)
+    lines = (tmp_path / "history.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4]
+
+
+def test_a_finished_training_is_not_repeated(tmp_path):
+    model = network()
+    train(model, task(), CONFIG, folder=tmp_path)
+    steps = []
+    again = network()
+    train(again, task(), CONFIG, folder=tmp_path, resume=True, progress=steps.append)
+    assert steps == []
+    assert_same(weights(model), weights(again))
+
+
+def test_earlier_work_is_not_lost_unasked(tmp_path):
+    train(network(), task(), CONFIG, folder=tmp_path)
+    with pytest.raises(TrainingError, match=r"already has a checkpoint.* --resume, .* --force"):
+        train(network(), task(), CONFIG, folder=tmp_path)
+    other = TrainingConfig(**{**CONFIG.as_dict(), "learning_rate": 0.02})
+    with pytest.raises(TrainingError, match=r"was begun with learning_rate 0.01, got 0.02"):
+        train(network(), task(), other, folder=tmp_path, resume=True)
+    with pytest.raises(TrainingError, match="was begun with data"):
+        train(network(), task(validation=False), CONFIG, folder=tmp_path, resume=True)
+    lista = LISTA.from_dictionary(data().dictionary, 3)
+    with pytest.raises(TrainingError, match="was begun with model 'FWNet', got 'LISTA'"):
+        train(lista, task(), CONFIG, folder=tmp_path, resume=True)
+    train(network(), task(), other, folder=tmp_path, force=True)
+    assert TrainingConfig.read(tmp_path / "config.toml") == other
+
+
+def test_the_file_of_the_model_tells_its_story(tmp_path):
+    train(network(), task(), CONFIG, folder=tmp_path, notes={"data": "synthetic"})
+    with safe_open(tmp_path / "model.safetensors", framework="pt") as file:
+        notes = json.loads(file.metadata()["fwnet"])["notes"]
+    assert notes["data"] == "synthetic"
+    assert notes["settings"]["learning_rate"] == 0.01
+    assert notes["last_epoch"]["epoch"] == 4
+
+
+def test_the_best_epoch_is_kept():
+    values = iter([5.0, 2.0, 3.0, 4.0])
+    seen = []
+
+    class Scripted(CodeRegression):
+        def validate(self, model):
+            seen.append(weights(model))
+            return next(values)
+
+    d, model = data(), network()
+    result = train(model, Scripted(d.signals, d.codes), CONFIG, keep_best=True)
+    assert result.best_epoch == 2
+    assert_same(weights(model), seen[1])
+
+
+class Exploding(CodeRegression):
+    """The loss is NaN from some step on."""
+
+    step = 0
+
+    def loss(self, model, *batch):
+        type(self).step += 1
+        factor = float("nan") if type(self).step > 25 else 1.0
+        return factor * super().loss(model, *batch)
+
+
+def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_path, monkeypatch):
+    monkeypatch.setattr("fwnet.training.loop.STEPS_BETWEEN_CLOCKS", 1)
+    monkeypatch.setattr("fwnet.training.loop.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(Exploding, "step", 0)
+    d = data()
+    with pytest.raises(DivergedError, match=r"became nan in epoch 3 \(step 26\) at learning rate"):
+        train(
+            network(),
+            Exploding(d.signals, d.codes),
+            CONFIG,
+            folder=tmp_path,
+            checkpoint_seconds=0.0,
+        )
+    with safe_open(tmp_path / "checkpoint.safetensors", framework="pt") as file:
+        position = json.loads(file.metadata()["training"])["position"]
+        assert position["step"] == 25
+        for name in file.keys():  # noqa: SIM118
+            assert file.get_tensor(name).isfinite().all()
+    assert not (tmp_path / "model.safetensors").exists()
+
+
+def test_ctrl_c_saves_before_it_stops(tmp_path):
+    def interrupt(progress):
+        if progress.epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(network(), task(), CONFIG, folder=tmp_path, progress=interrupt)
+    model, whole = network(), network()
+    train(model, task(), CONFIG, folder=tmp_path, resume=True)
+    train(whole, task(), CONFIG)
+    assert_same(weights(model), weights(whole))
+
+
+def test_decay_is_on_matrices_alone():
+    model = FWNet(4, 6, 3, learn_radius=True, p_per_layer=True)
+    for optimizer in ("adam", "sgd"):
+        made = make_optimizer(model, TrainingConfig(optimizer=optimizer, weight_decay=0.1))
+        for group in made.param_groups:
+            for weight in group["params"]:
+                assert group["weight_decay"] == (0.1 if weight.ndim == 2 else 0.0)
+        assert sum(len(group["params"]) for group in made.param_groups) == 3 + 1 + 3 + 1
+
+
+def test_decay_shrinks_weights_and_not_p():
+    class Constant(CodeRegression):
+        def loss(self, model, *batch):
+            return 0.0 * model(batch[0]).sum()
+
+    d, model = data(), network()
+    norm, p = model.first.weight.norm().item(), model.p.item()
+    config = TrainingConfig(
+        num_epochs=1, batch_size=20, optimizer="sgd", learning_rate=0.1, weight_decay=0.1
+    )
+    train(model, Constant(d.signals, d.codes), config)
+    assert model.first.weight.norm().item() < 0.95 * norm
+    assert model.p.item() == p
+
+
+def test_clipping_bounds_the_step():
+    d, model = data(), network()
+    before = weights(model)
+    config = TrainingConfig(
+        num_epochs=1,
+        batch_size=200,
+        optimizer="sgd",
+        momentum=0.0,
+        learning_rate=1.0,
+        weight_decay=0.0,
+        clip_norm=1e-3,
+    )
+    train(model, CodeRegression(d.signals, d.codes), config)
+    after = weights(model)
+    moved = sum((after[name] - before[name]).square().sum() for name in before).sqrt()
+    assert moved.item() == pytest.approx(1e-3, rel=1e-3)
+
+
+def test_bf16_trains_too():
+    model = network()
+    result = train(model, task(), TrainingConfig(num_epochs=10, batch_size=20, precision="bf16"))
+    assert model.first.weight.dtype == torch.float32
+    assert result.history[-1]["loss"] < result.history[0]["loss"]
+
+
+def test_epochs_go_through_the_data_in_an_order_of_their_own():
+    d = data()
+    regression = CodeRegression(torch.arange(200.0).unsqueeze(-1), d.codes)
+
+    def order(epoch, config=CONFIG):
+        steps = range(10 * epoch, 10 * epoch + 10)
+        return torch.cat([regression.batch(s, slice(None), config)[0] for s in steps]).squeeze(-1)
+
+    first, second = order(0), order(1)
+    assert sorted(first.tolist()) == sorted(second.tolist()) == list(range(200))
+    assert not torch.equal(first, second)
+    assert torch.equal(order(0), first)  # whatever came between
+    parts = [regression.batch(3, slice(0, 8), CONFIG), regression.batch(3, slice(8, 20), CONFIG)]
+    whole = regression.batch(3, slice(None), CONFIG)
+    assert torch.equal(torch.cat([p[0] for p in parts]), whole[0])
+
+
+def test_a_code_for_every_signal():
+    with pytest.raises(ValueError, match="got 3 signals, 2 codes"):
+        CodeRegression(torch.zeros(3, 2), torch.zeros(2, 4))
+
+
+def test_the_interface_of_a_task_is_abstract():
+    with pytest.raises(TypeError, match="abstract"):
+        Task()
+
+
+def test_history_becomes_a_picture(tmp_path):
+    result = train(network(), task(), CONFIG)
+    path = tmp_path / "history.png"
+    draw_history(result.history).savefig(path)
+    assert path.stat().st_size > 5_000
+
+
+def test_several_processes_without_accelerate_are_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setitem(__import__("sys").modules, "accelerate", None)
+    with pytest.raises(RuntimeError, match=r"pip install 'fwnet\[train\]'"):
+        train(network(), task(), CONFIG)
+
+
+def test_fingerprints_tell_data_apart():
+    d = data()
+    other = d.codes.clone()
+    other[3, 2] = other[3, 2].nextafter(torch.tensor(9.0))
+    prints = {
+        CodeRegression(d.signals, d.codes).fingerprint(),
+        CodeRegression(d.signals, other).fingerprint(),
+        CodeRegression(d.signals, d.codes, d.test_signals, d.test_codes).fingerprint(),
+    }
+    assert len(prints) == 3
+    assert CodeRegression(d.signals, d.codes).fingerprint() in prints
