@@ -558,7 +558,7 @@ def _print_result(experiment: Experiment, result: Result, paths: list[Path]) -> 
     console = Console()
     table = Table("", "", "the paper", "here", "spread", title=experiment.title)
     for row in result.rows:
-        setting = ", ".join(f"{key} = {value}" for key, value in row.setting.items())
+        setting = ", ".join(f"{key} = {_rounded(value)}" for key, value in row.setting.items())
         table.add_row(
             row.method,
             setting,

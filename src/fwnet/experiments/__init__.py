@@ -9,6 +9,7 @@ from fwnet.experiments import (
     synthetic_radius,
     synthetic_settings,
     synthetic_sharing,
+    synthetic_speed,
 )
 from fwnet.experiments.experiment import Experiment, Lab, Result, Row
 from fwnet.experiments.runs import Runner
@@ -26,5 +27,6 @@ EXPERIMENTS: dict[str, Experiment] = {
         synthetic_sharing,
         synthetic_radius,
         synthetic_initial_p,
+        synthetic_speed,
     )
 }

@@ -10,7 +10,10 @@ from matplotlib.figure import Figure
 
 from fwnet.experiments.experiment import Row
 
-__all__ = ["color", "new_figure", "plot_rows", "tidy"]
+__all__ = ["color", "marker", "new_figure", "plot_rows", "tidy"]
+
+MARKERS = "osD^v<>PX*hd"
+MOST_OF_ONE_HUE = 6
 
 
 def new_figure(columns: int = 1, rows: int = 1, width: float = 5.2) -> tuple[Figure, Any]:
@@ -20,8 +23,15 @@ def new_figure(columns: int = 1, rows: int = 1, width: float = 5.2) -> tuple[Fig
 
 
 def color(index: int, count: int) -> Any:
-    """One of so many colors that are told apart in gray, too."""
-    return mpl.colormaps["viridis"](0.92 * index / max(1, count - 1))
+    """One of so many colors: from dark to light if they are few, otherwise of different hues."""
+    if count <= MOST_OF_ONE_HUE:
+        return mpl.colormaps["viridis"](0.92 * index / max(1, count - 1))
+    return mpl.colormaps["tab20" if count > 10 else "tab10"](index)
+
+
+def marker(index: int) -> str:
+    """A shape that goes with a color."""
+    return MARKERS[index % len(MARKERS)]
 
 
 def plot_rows(axis: Axes, rows: list[Row], key: str, **style: Any) -> None:
@@ -31,13 +41,15 @@ def plot_rows(axis: Axes, rows: list[Row], key: str, **style: Any) -> None:
         [row.ours for row in rows],
         [row.spread or 0 for row in rows],
         capsize=3,
-        **style,
+        **{"marker": "o", "markersize": 5, **style},
     )
 
 
-def tidy(axis: Axes, legend: bool = True, **labels: Any) -> None:
+def tidy(axis: Axes, legend: bool = True, legend_beside: bool = False, **labels: Any) -> None:
     """Label the axes and take away what is not read."""
     axis.set(**labels)
     axis.spines[["top", "right"]].set_visible(False)
-    if legend:
+    if legend_beside:
+        axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    elif legend:
         axis.legend(frameon=False, fontsize=8)

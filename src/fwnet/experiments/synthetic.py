@@ -161,7 +161,7 @@ class SolverCodes(Job):
         """Return the error; all is computed in float64, on a CPU."""
         data = synthetic_codes(**{**self.data, "num_train": 0}, dtype=torch.float64)
         if self.method == "cvxpy":
-            code = _cvxpy_codes(data)
+            code = cvxpy_codes(data)
         else:
             code = fwnet.solve(
                 data.test_signals,
@@ -308,7 +308,8 @@ def scaled_data(**arguments: Any) -> SyntheticCodes:
     return synthetic_codes(**arguments).scaled()
 
 
-def _cvxpy_codes(data: SyntheticCodes) -> torch.Tensor:
+def cvxpy_codes(data: SyntheticCodes) -> torch.Tensor:
+    """The codes of the test signals as CVXPY finds them, one problem with x as a parameter."""
     import cvxpy
 
     cp: Any = cvxpy  # carries no annotations

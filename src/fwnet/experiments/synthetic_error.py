@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
-from fwnet.experiments.pictures import color, new_figure, plot_rows, tidy
+from fwnet.experiments.pictures import color, marker, new_figure, plot_rows, tidy
 from fwnet.experiments.synthetic import Method, fw_net, measure_networks, solver_errors
 from fwnet.experiments.words import compare_by_depth, number
 
@@ -79,29 +80,22 @@ def _findings(result: Result, depths: list[int]) -> list[str]:
 
 def draw(result: Result) -> Figure:
     """The two panels of the paper's figure."""
-    figure, (left, right) = new_figure(columns=2, width=6)
+    figure, (left, right) = new_figure(columns=2, width=6.5)
     depths = sorted({row.setting["T"] for row in result.rows})
     names = list(dict.fromkeys(row.method for row in result.rows))
     for index, name in enumerate(names):
         rows = [row for row in result.rows if row.method == name]
-        style = "--" if name in (ORIGINAL, EXACT, CVX) else "-"
-        plot_rows(
-            right,
-            rows,
-            "T",
-            color=color(index, len(names)),
-            linestyle=style,
-            marker="o",
-            label=name,
-        )
-        if name in result.curves and name != WRONG:
-            curve = result.curves[name]
-            left.plot(range(1, len(curve) + 1), curve, color=color(index, len(names)), label=name)
-    left.axhline(
-        result.find(ORIGINAL, T=depths[-1]).ours, color="0.4", linestyle="--", label=ORIGINAL
-    )
-    tidy(left, xlabel="epoch", ylabel="error a sample", title=f"training, T = {depths[-1]}")
-    tidy(right, xlabel="T", ylabel="error a sample", title="test", xticks=depths)
+        shade = color(index, len(names))
+        line = "--" if name in (ORIGINAL, EXACT, CVX) else "-"
+        plot_rows(right, rows, "T", color=shade, linestyle=line, marker=marker(index), label=name)
+        curve = result.curves.get(name)
+        if curve and name != WRONG:
+            left.plot(range(1, len(curve) + 1), curve, color=shade)
+        if name == ORIGINAL:
+            left.axhline(result.find(name, T=depths[-1]).ours, color=shade, linestyle="--")
+    labels: dict[str, Any] = {"ylabel": "error a sample", "yscale": "log"}
+    tidy(left, legend=False, xlabel="epoch", title=f"training, T = {depths[-1]}", **labels)
+    tidy(right, legend_beside=True, xlabel="T", title="test", xticks=depths, **labels)
     return figure
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
-from fwnet.experiments.pictures import color, new_figure, plot_rows, tidy
+from fwnet.experiments.pictures import color, marker, new_figure, plot_rows, tidy
 from fwnet.experiments.synthetic import Method, fw_net, measure_networks, solver_errors
 from fwnet.experiments.words import compare_by_depth, number
 
@@ -98,12 +99,12 @@ def _findings(result: Result, depths: list[int]) -> list[str]:
 
 def draw(result: Result) -> Figure:
     """Errors by T beside those of the paper."""
-    figure, (left, right) = new_figure(columns=2)
+    figure, (left, right) = new_figure(columns=2, width=6.5)
     methods = (*METHODS, *DEEP_METHODS)
     for index, method in enumerate(methods):
         rows = [row for row in result.rows if row.method == method.name]
         shade = color(index, len(methods))
-        plot_rows(left, rows, "T", color=shade, marker="o", label=method.name)
+        plot_rows(left, rows, "T", color=shade, marker=marker(index), label=method.name)
         if rows[0].paper is not None:
             places = [row.setting["T"] for row in rows]
             left.plot(
@@ -114,7 +115,13 @@ def draw(result: Result) -> Figure:
                 label=f"{method.name}, the paper",
             )
     depths = sorted({row.setting["T"] for row in result.rows if row.setting})
-    tidy(left, xlabel="T", ylabel="test error", yscale="log", xticks=depths, title="real p = 1")
+    labels: dict[str, Any] = {
+        "xlabel": "T",
+        "ylabel": "test error",
+        "title": "real p = 1",
+        "xticks": depths,
+    }
+    tidy(left, legend_beside=True, yscale="log", **labels)
     rows = [row for row in result.rows if row.method == "learned p"]
     plot_rows(right, rows, "T", color=color(0, 2), marker="o", label="here")
     right.plot(depths, [row.paper for row in rows], "x:", color="0.4", label="the paper")

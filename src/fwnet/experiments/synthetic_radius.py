@@ -56,7 +56,7 @@ def draw(result: Result) -> Figure:
         left.plot(range(1, len(curve) + 1), curve, color=shade, label=f"c = {c:g}")
     tidy(left, xlabel="epoch", ylabel="training error", title="training")
     plot_rows(right, result.rows, "c", color=color(1, 4), marker="o")
-    tidy(right, legend=False, xlabel="c", ylabel="test error", title="test", xscale="log")
+    tidy(right, legend=False, xlabel="c", ylabel="test error", title="test", xticks=RADII)
     return figure
 
 
