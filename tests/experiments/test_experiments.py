@@ -85,7 +85,7 @@ def test_training_that_diverges_is_a_record():
 def test_solvers_agree_where_the_solution_is_unique():
     data = {"p": 1.0, "seed": 1, "num_test": 20}
     exact, cvx = (SolverCodes(data, method).execute(CPU) for method in ("auto", "cvxpy"))
-    assert exact["error"] == pytest.approx(cvx["error"], rel=1e-2, abs=1e-5)
+    assert exact["error"] == pytest.approx(cvx["error"], rel=0.1)  # its own tolerance
     one, many = (
         SolverCodes(data, "frank-wolfe", max_steps=steps).execute(CPU) for steps in (1, 1000)
     )

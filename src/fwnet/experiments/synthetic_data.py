@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
 from fwnet.experiments.pictures import color, new_figure, tidy
 from fwnet.experiments.synthetic import Method, fw_net, measure_networks, solver_errors
-from fwnet.experiments.words import comma_list, number
+from fwnet.experiments.words import comma_list, number, verdict
 
 __all__ = ["EXPERIMENT"]
 
@@ -74,6 +74,9 @@ def _findings(result: Result, trained: tuple[str, ...], depth: int) -> list[str]
         f"{number(max(chosen.values))}; of the laws near the figure it is the simplest. It is "
         "the same problem as D ~ N(0, 1) with noise of deviation (instead of variance) 0.01.",
         f"F-W Net against LISTA at T = {depth}: {'; '.join(order)}.",
+        verdict(
+            {"the CVX error can be met": min(chosen.values) <= PAPER_CVX <= max(chosen.values)}
+        ),
     ]
 
 

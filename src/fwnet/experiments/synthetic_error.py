@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
 from fwnet.experiments.pictures import color, marker, new_figure, plot_rows, tidy
 from fwnet.experiments.synthetic import Method, fw_net, measure_networks, solver_errors
-from fwnet.experiments.words import compare_by_depth, number
+from fwnet.experiments.words import compare_by_depth, is_better_everywhere, number, verdict
 
 __all__ = ["EXPERIMENT"]
 
@@ -74,6 +74,25 @@ def _findings(result: Result, depths: list[int]) -> list[str]:
     sentences.append(
         f"At T = {last} the training error of F-W Net ends at {number(curve[-1])}, its test error "
         f"is {number(means[F_W_NET])}."
+    )
+
+    def better(ours: str, *theirs: str, at: list[int] = depths) -> bool:
+        return all(is_better_everywhere(result, ours, name, at) for name in theirs)
+
+    mlps = ("MLP", "MLP, linear last layer")
+    sentences.append(
+        verdict(
+            {
+                "F-W Net beats Original F-W at every T": better(F_W_NET, ORIGINAL),
+                "it beats MLP in both forms at every T": better(F_W_NET, *mlps),
+                "it beats F-W with the wrong p at every T": better(F_W_NET, WRONG, SURROGATE),
+                "it beats F-W fixed {p, γ} at every T": better(F_W_NET, "F-W fixed {p, γ}"),
+                "it beats F-W fixed γ at every T": better(F_W_NET, "F-W fixed γ"),
+                "it beats CVX at every T": better(F_W_NET, CVX),
+                "trained weights with the wrong p beat Original F-W": better(SURROGATE, ORIGINAL),
+                "Original F-W beats MLP from T = 4 on": better(ORIGINAL, *mlps, at=depths[1:]),
+            }
+        )
     )
     return sentences
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
 from fwnet.experiments.pictures import color, new_figure, plot_rows, tidy
 from fwnet.experiments.synthetic import fw_net, measure_networks
-from fwnet.experiments.words import number
+from fwnet.experiments.words import number, verdict
 
 __all__ = ["EXPERIMENT"]
 
@@ -81,6 +81,18 @@ def _findings(result: Result) -> list[str]:
         if row.method == BY_REAL_P + SHARED
     ]
     best, worst = min(errors, key=errors.__getitem__), max(errors, key=errors.__getitem__)
+    real_errors = list(errors.values())
+    claims = {
+        "p converges": late < 0.01,
+        "it comes closer to the real p with every T": closer,
+        "it stays above the real p": all(row.ours > REAL_P for row in by_depth),
+        "γ⁰ stays": abs(after[0] - before[0]) < 0.01,
+        "all other γ fall": len(fallen) == len(after) - 1,
+        "the estimate is best for real p near 1 and 2": max(
+            errors[min(errors)], errors[max(errors)]
+        )
+        < fmean(real_errors),
+    }
     return [
         f"Learned p for real p = 1.3: {listed}. It "
         + (
@@ -102,7 +114,8 @@ def _findings(result: Result) -> list[str]:
             if row.method == BY_DEPTH + SHARED
         )
         + f"; by real p it is off by {number(max(shared_errors))} at most, "
-        f"{number(fmean(shared_errors))} on average (separate: {number(fmean(errors.values()))}).",
+        f"{number(fmean(shared_errors))} on average (separate: {number(fmean(real_errors))}).",
+        verdict(claims),
     ]
 
 

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
 from fwnet.experiments.pictures import color, new_figure, plot_rows, tidy
 from fwnet.experiments.synthetic import fw_net, measure_networks
-from fwnet.experiments.words import number
+from fwnet.experiments.words import number, verdict
 
 __all__ = ["EXPERIMENT"]
 
@@ -31,6 +31,10 @@ def measure(lab: Lab, result: Result) -> None:
             result.rows.append(row_of("F-W Net", setting, "test error", measured.errors, records))
             result.curves[f"{name}, p from {start:g}"] = measured.curve("p")
         result.findings.append(_finding(result, name))
+    learned = [row.ours for row in result.rows if row.method == "learned p"]
+    counts = len(STARTS)
+    same = any(max(part) - min(part) < 0.05 for part in (learned[:counts], learned[counts:]))
+    result.findings.append(verdict({"p ends at almost the same value from every start": same}))
 
 
 def _finding(result: Result, name: str) -> str:

@@ -10,7 +10,13 @@ from matplotlib.figure import Figure
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
 from fwnet.experiments.pictures import color, marker, new_figure, plot_rows, tidy
 from fwnet.experiments.synthetic import Method, fw_net, measure_networks, solver_errors
-from fwnet.experiments.words import compare_by_depth, number
+from fwnet.experiments.words import (
+    compare_by_depth,
+    is_below,
+    is_better_everywhere,
+    number,
+    verdict,
+)
 
 __all__ = ["EXPERIMENT", "METHODS"]
 
@@ -77,6 +83,21 @@ def _findings(result: Result, depths: list[int]) -> list[str]:
     others = ", ".join(f"{number(options[name])} ({name})" for name in names if name != best)
     shared_lista = number(result.find(SHARED_LISTA, T=last).ours)
     closed = (ours - options[best]) / (ours - lista) if ours > lista else 0.0
+    by_depth = {T: (result.find(F_W_NET, T=T), result.find(LISTA, T=T)) for T in depths}
+    reached = {
+        f"its error at T = {T} is at or below the paper's": row.ours <= (row.paper or 0)
+        for T, (row, _) in by_depth.items()
+    }
+    order = {T: is_below(row.values, other.values) for T, (row, other) in by_depth.items()}
+    claims = {
+        "F-W Net beats F-W Net with p fixed at 1": is_better_everywhere(
+            result, F_W_NET, EXACT_P, depths
+        ),
+        **reached,
+        "LISTA is ahead at T = 2": order[2] is False,
+        "level at T = 4": order[4] is None,
+        f"behind at T = {last}": order[last] is True,
+    }
     return [
         f"F-W Net: {', '.join(figures)}.",
         *(compare_by_depth(result, F_W_NET, name, depths) for name in (EXACT_P, SURROGATE, LISTA)),
@@ -94,6 +115,7 @@ def _findings(result: Result, depths: list[int]) -> list[str]:
         + " "
         + compare_by_depth(result, SHARED_RADII, SHARED_LISTA, depths[1:])
         + f" LISTA with one S for all layers has {shared_lista} at T = {last}.",
+        verdict(claims),
     ]
 
 
@@ -115,13 +137,8 @@ def draw(result: Result) -> Figure:
                 label=f"{method.name}, the paper",
             )
     depths = sorted({row.setting["T"] for row in result.rows if row.setting})
-    labels: dict[str, Any] = {
-        "xlabel": "T",
-        "ylabel": "test error",
-        "title": "real p = 1",
-        "xticks": depths,
-    }
-    tidy(left, legend_beside=True, yscale="log", **labels)
+    labels: dict[str, Any] = {"xlabel": "T", "ylabel": "test error", "xticks": depths}
+    tidy(left, legend_beside=True, yscale="log", title="real p = 1", **labels)
     rows = [row for row in result.rows if row.method == "learned p"]
     plot_rows(right, rows, "T", color=color(0, 2), marker="o", label="here")
     right.plot(depths, [row.paper for row in rows], "x:", color="0.4", label="the paper")

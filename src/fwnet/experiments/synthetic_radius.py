@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
 from fwnet.experiments.pictures import color, new_figure, plot_rows, tidy
 from fwnet.experiments.synthetic import RADIUS, fw_net, measure_networks
-from fwnet.experiments.words import number
+from fwnet.experiments.words import number, verdict
 
 __all__ = ["EXPERIMENT"]
 
@@ -39,11 +39,15 @@ def _findings(result: Result) -> list[str]:
         f"{value} epochs with c = {c:g}" if value else f"never with c = {c:g}"
         for c, value in epochs.items()
     )
+    # Where a goal is not reached, it took longer than the training did.
+    longest = len(result.curves[f"c = {RADIUS:g}"]) + 1
+    fastest, slowest = (pick(value or longest for value in epochs.values()) for pick in (min, max))
     given = number(result.find("F-W Net", c=RADIUS).ours)
     return [
         f"The smallest test error, {number(best.ours)}, is at c = {best.setting['c']:g}; codes "
         f"were made with c = {RADIUS:g}, where it is {given}.",
         f"Within 10% of the final training error at c = {RADIUS:g}: {reached}.",
+        verdict({"c changes how fast training converges": slowest >= 1.25 * fastest}),
     ]
 
 

@@ -63,6 +63,9 @@ def measure(lab: Lab, result: Result) -> None:
         + "."
         for name, depth, real in dict.fromkeys(key[:3] for key in best)
     ]
+    result.findings.append(
+        "All other experiments use Adam with batches of 500 and choose the rest for every method."
+    )
 
 
 def _choices(epochs: tuple[int, ...]) -> dict[str, list[dict[str, Any]]]:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import color, new_figure, plot_rows, tidy
 from fwnet.experiments.synthetic import fw_net, measure_networks
-from fwnet.experiments.words import is_below, number
+from fwnet.experiments.words import is_below, number, verdict
 
 __all__ = ["EXPERIMENT"]
 
@@ -29,14 +29,19 @@ def measure(lab: Lab, result: Result) -> None:
     result.findings = []
     for row in [row for row in result.rows if row.method == SEPARATE]:
         shared = result.find(SHARED, **row.setting)
-        verdict = {True: "better", False: "worse", None: "no different"}[
+        word = {True: "better", False: "worse", None: "no different"}[
             is_below(row.values, shared.values)
         ]
         result.findings.append(
             f"Real p = {row.setting['real p']:g}, T = {row.setting['T']}: separate matrices are "
-            f"{verdict} ({number(row.ours)} against {number(shared.ours)}; {row.num_parameters:,} "
+            f"{word} ({number(row.ours)} against {number(shared.ours)}; {row.num_parameters:,} "
             f"against {shared.num_parameters:,} parameters)."
         )
+    separate = [row for row in result.rows if row.method == SEPARATE]
+    always = all(
+        is_below(row.values, result.find(SHARED, **row.setting).values) for row in separate
+    )
+    result.findings.append(verdict({"not sharing the weights always helps": always}))
 
 
 def draw(result: Result) -> Figure:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fwnet.experiments.experiment import Result
 
-__all__ = ["comma_list", "compare_by_depth", "is_below", "number"]
+__all__ = [
+    "comma_list",
+    "compare_by_depth",
+    "is_below",
+    "is_better_everywhere",
+    "number",
+    "verdict",
+]
 
 
 def is_below(ours: Sequence[float], theirs: Sequence[float]) -> bool | None:
@@ -40,6 +47,23 @@ def compare_by_depth(result: Result, ours: str, theirs: str, depths: Sequence[in
         if chosen:
             parts.append(f"{word} at T = {comma_list(chosen)}")
     return f"{ours} compared with {theirs}: {', '.join(parts)}."
+
+
+def is_better_everywhere(result: Result, ours: str, theirs: str, depths: Sequence[int]) -> bool:
+    """Whether one method has a smaller error than another at every T."""
+    return all(
+        is_below(result.find(ours, T=T).values, result.find(theirs, T=T).values) for T in depths
+    )
+
+
+def verdict(claims: Mapping[str, bool]) -> str:
+    """Say which claims of the paper held and which did not."""
+    parts = []
+    for word, wanted in (("Held", True), ("Did not hold", False)):
+        chosen = [claim for claim, held in claims.items() if held is wanted]
+        if chosen:
+            parts.append(f"{word}: {'; '.join(chosen)}.")
+    return " ".join(parts)
 
 
 def comma_list(words: Sequence[str]) -> str:
