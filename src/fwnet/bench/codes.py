@@ -14,6 +14,7 @@ from torch import Tensor
 
 import fwnet
 from fwnet.bench.harness import Options, Report, Row, compare
+from fwnet.data import synthetic_codes
 
 __all__ = ["run"]
 
@@ -39,14 +40,18 @@ def run(options: Options) -> Report:
 
 def paper_data(count: int, n: int = 50, m: int = 100) -> tuple[Tensor, Tensor]:
     """Codes projected on the ball of radius 5, unit-norm atoms, noise of deviation 0.1."""
-    generator = torch.Generator().manual_seed(0)
-
-    def normal(*shape: int) -> Tensor:
-        return torch.randn(*shape, dtype=torch.float64, generator=generator)
-
-    code = fwnet.LpBall(P, MADE_AT).project(normal(count, m))
-    dictionary = torch.nn.functional.normalize(normal(n, m), dim=0)
-    return code @ dictionary.T + 0.1 * normal(count, n), dictionary
+    data = synthetic_codes(
+        P,
+        num_train=count,
+        num_test=0,
+        num_features=n,
+        num_atoms=m,
+        radius=MADE_AT,
+        dictionary_scale=1.0,
+        unit_atoms=True,
+        dtype=torch.float64,
+    )
+    return data.signals, data.dictionary
 
 
 def _run_beside_cvxpy(options: Options, report: Report) -> None:

@@ -111,7 +111,7 @@ class CodeTraining(Job):
             "after": network.watched(),
             "num_parameters": network.num_parameters,
             "seconds": result.seconds,
-            "hardware": hardware_name(device),
+            "hardware": f"{hardware_name(device)}, torch {torch.__version__}",
             "curves": {name: _short(values) for name, values in curves.items()},
         }
 
