@@ -110,3 +110,24 @@ def test_verdicts_by_depth():
     assert compare_by_depth(result, "A", "B", [2]) == "A is better than B at every T."
     with pytest.raises(KeyError, match="no row for C"):
         result.find("C", T=2)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "method", "line", "depths"),
+    [
+        ("synthetic-l1", "F-W Net", "| real p = 1: F-W Net |", (2, 4, 6)),
+        ("synthetic-l1", "LISTA", "| LISTA |", (2, 4, 6)),
+        ("synthetic-error", "F-W Net", "| real p = 1.3: F-W Net |", (2, 4, 6)),
+        ("synthetic-error", "Original F-W", "| Original F-W, T steps |", (2, 4, 6)),
+        ("synthetic-error", "MLP, linear last layer", "| MLP, linear last layer |", (2, 4, 6)),
+        ("synthetic-error", "CVX", "| CVXPY, told p and D |", (2, 4, 6)),
+    ],
+)
+def test_the_readme_quotes_what_was_measured(experiment, method, line, depths):
+    result = Result.load(PROJECT / "results" / f"{experiment}.json")
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    (quoted,) = [text for text in readme.splitlines() if text.startswith(line)]
+    cells = [cell.strip(" *") for cell in quoted.removeprefix(line).split("|")]
+    for depth, cell in zip(depths, cells, strict=False):
+        digits = len(cell.partition(".")[2])
+        assert float(cell) == round(result.find(method, T=depth).ours, digits)

@@ -38,6 +38,7 @@ EPOCHS = (50, 200)
 FIXED_SETTINGS = {"optimizer": "adam", "batch_size": 500, "schedule": "cosine"}
 NUM_VALIDATION = 1_500
 QUICK_DATA = {"num_train": 1_200, "num_test": 200}
+QUICK_SETTINGS = {"weight_decay": 2e-4, "num_epochs": 10, "batch_size": 100}
 
 
 @dataclass(frozen=True)
@@ -259,9 +260,7 @@ def choose_settings(lab: Lab, result: Result, cases: Sequence[Case]) -> list[dic
     ]
     held = NUM_VALIDATION
     if lab.quick:
-        grid = [
-            {"learning_rate": rate, "weight_decay": 2e-4, "num_epochs": 4} for rate in (3e-3, 1e-2)
-        ]
+        grid = [{**QUICK_SETTINGS, "learning_rate": rate} for rate in (3e-3, 1e-2)]
         held = 200
     tried = {
         index: [case.job(settings, TUNING_SEED, held) for settings in grid]
@@ -269,7 +268,8 @@ def choose_settings(lab: Lab, result: Result, cases: Sequence[Case]) -> list[dic
         if case.method.learns
     }
     records = iter(lab.runner.run([job for jobs in tried.values() for job in jobs]))
-    chosen = [{**grid[0], "num_epochs": 1} for _ in cases]  # of those that have nothing to learn
+    # What has nothing to learn must not decay, either.
+    chosen = [{**grid[0], "weight_decay": 0.0, "num_epochs": 1} for _ in cases]
     for index in tried:
         errors = [_finite(next(records)["error"]) for _ in grid]
         best = min(range(len(grid)), key=errors.__getitem__)
