@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
 from fwnet.data import synthetic_codes
 from fwnet.models import load_model
@@ -93,6 +94,8 @@ def test_settings_from_a_file(pairs, tmp_path):
         (("--learning-rate", "-1"), "learning_rate must be a number > 0, got -1.0"),
         (("--radius", "-5"), "radius must be > 0 and finite, got -5.0"),
         (("--p", "0.5"), "p must be in [1, inf], got 0.5"),
+        (("--p", "1", "--fixed-p"), "with p fixed at 1 no weight gets a gradient"),
+        (("--p", "inf", "--fixed-p"), "with p fixed at inf no weight gets a gradient"),
         (("--validation", "2"), "validation must be in [0, 1), got 2.0"),
         (("--batch-size", "10000"), "batch_size must be at most the 540 rows"),
         (("--config", "none.toml"), "cannot read none.toml"),
@@ -113,15 +116,19 @@ def test_data_that_does_not_fit_is_refused(pairs, tmp_path):
     np.save(tmp_path / "short.npy", x[:-1])
     np.save(tmp_path / "nan.npy", np.where(np.arange(600)[:, None] == 7, np.nan, x))
     np.save(tmp_path / "dt.npy", d.T)
+    np.save(tmp_path / "huge.npy", 1e300 * x.astype(np.float64))
+    np.save(tmp_path / "zeros.npy", np.zeros_like(x))
     z = str(pairs / "z.npy")
     for signals, options, message in (
         ("short.npy", (), "must have a row for each of the 599 rows"),
         (
             "nan.npy",
             (),
-            "must be finite, got NaN or infinity in 1 of 600 rows, the first of them row 7",
+            "NaN or infinity in 1 of 600 rows, the first of them row 7",
         ),
         ("none.npy", (), "does not exist"),
+        ("huge.npy", (), "must be finite in float32"),
+        ("zeros.npy", (), "the dictionary must have a norm > 0"),
     ):
         arguments = ["train", "coder", str(tmp_path / signals), z, "-o", str(tmp_path / "n")]
         result = run(*arguments, *options)
@@ -193,8 +200,10 @@ def test_kill_9_and_resume_give_the_same_weights(pairs, tmp_path):
 def test_two_processes_agree_with_one(pairs, tmp_path):
     options = (*SHORT, "--num-epochs", "6")
     assert run(*coder(pairs, tmp_path / "one", *options)).returncode == 0
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2"]
-    launch += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+    # Accelerate's name for one process a device; the devices are CPUs by --device cpu.
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu"]
+    launch += ["--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no"]
+    launch += ["--dynamo_backend", "no", "--main_process_port", "0"]
     result = subprocess.run(
         [*launch, "-m", "fwnet", *coder(pairs, tmp_path / "two", *options)],
         capture_output=True,
@@ -206,6 +215,8 @@ def test_two_processes_agree_with_one(pairs, tmp_path):
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("validation error") == 1
     one, two = (load_model(tmp_path / n / "model.safetensors") for n in ("one", "two"))
+    with safe_open(tmp_path / "two" / "model.safetensors", framework="pt") as file:
+        assert json.loads(file.metadata()["fwnet"])["notes"]["num_processes"] == 2
     for name, value in one.state_dict().items():
         torch.testing.assert_close(value, two.state_dict()[name], rtol=1e-5, atol=1e-5)
 
@@ -233,6 +244,24 @@ def test_encode_refuses_what_does_not_fit(pairs, tmp_path, options, message):
     assert "Traceback" not in result.stderr
 
 
+def test_encode_refuses_codes_that_are_no_numbers(pairs, tmp_path):
+    from fwnet.models import FWNet
+
+    x = np.load(pairs / "x.npy").astype(np.float64)
+    x[3] *= 1e300
+    np.save(tmp_path / "huge.npy", x)
+    FWNet(10, 20, 2).save(tmp_path / "m.safetensors")
+    arguments = ("--model", str(tmp_path / "m.safetensors"), "-o", str(tmp_path / "c.npy"))
+    result = run("encode", str(tmp_path / "huge.npy"), *arguments)
+    assert result.returncode == 2
+    assert "NaN or infinite for 1 of 600 rows" in result.stderr
+    assert not (tmp_path / "c.npy").exists()
+    FWNet(10, 20, 2).bfloat16().save(tmp_path / "m.safetensors")
+    result = run("encode", str(pairs / "x.npy"), *arguments, "--force")
+    assert result.returncode == 0, result.stderr
+    assert np.load(tmp_path / "c.npy").dtype == np.float32
+
+
 def test_encode_refuses_a_network_for_other_signals(pairs, tmp_path):
     from fwnet.models import FWNet
 
@@ -257,7 +286,19 @@ def test_reproduce_lists_and_measures(tmp_path):
 
 
 def test_reproduce_refuses_what_it_does_not_know():
-    for arguments in (("nothing",), ("all", "--workers", "0")):
+    for arguments in (
+        ("nothing",),
+        ("all", "--workers", "0"),
+        ("all", "--page", "/nonexistent/page.md"),
+    ):
         result = run("reproduce", *arguments)
         assert result.returncode == 2
         assert "Usage" in result.stderr
+
+
+def test_reproduce_with_broken_files(tmp_path):
+    (tmp_path / "synthetic-l1.json").write_text('"a string"')
+    assert "unreadable" in run("reproduce", "-o", str(tmp_path)).stdout
+    page = run("reproduce", "-o", str(tmp_path), "--page", str(tmp_path / "page.md"))
+    assert page.returncode == 2
+    assert "is not a result of fwnet reproduce" in page.stderr

@@ -58,6 +58,8 @@ A run that was stopped, even killed, goes on with --resume and ends with the sam
 On several processes or machines, with pip install 'fwnet\\[train]':
 
 [bold]accelerate launch -m fwnet train coder signals.npy codes.npy -o mynet[/bold]
+
+(two processes on a CPU: accelerate launch --multi_gpu --num_processes 2 -m fwnet … --device cpu)
 """
 
 REPRODUCE_NOTES = """
@@ -324,8 +326,12 @@ def train_coder_command(
         typer.Option(help="Of FWNet: the radius; by default learned from the largest norm on."),
     ] = None,
     share_weights: Annotated[
-        bool, typer.Option("--share-weights", help="One matrix for all layers.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--share-weights/--separate-weights",
+            help="One matrix for all layers, or one each. By default separate; shared for LCoD.",
+        ),
+    ] = None,
     validation: Annotated[
         float, typer.Option(help="Part of the rows to hold back; 0 keeps the last epoch.")
     ] = 0.1,
@@ -371,14 +377,15 @@ def train_coder_command(
                 checkpoint_seconds=checkpoint_seconds,
                 progress=show,
             )
+        if _is_first_process():
+            _print_coder(report, output)
     except (ValueError, OSError) as error:
-        _say(f"Error: {error}")
+        if _is_first_process():
+            _say(f"Error: {error}")
         raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
         _say("Stopped. The same command with --resume goes on from here.")
         raise typer.Exit(130) from error
-    if _is_first_process():
-        _print_coder(report, output)
 
 
 @app.command(epilog=REPRODUCE_NOTES)
@@ -420,19 +427,21 @@ def reproduce(
         raise typer.BadParameter(f"expected 1 or more, got {workers}", param_hint="--workers")
     chosen = _device(device)
     _make_folder(output)
+    if page and not page.parent.is_dir():
+        raise typer.BadParameter(f"{page.parent} is not a folder", param_hint="--page")
     wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     count = workers or min(os.cpu_count() or 1, 16)
     cache = None if quick else output / "runs.jsonl"
-    with _job_progress() as show, Runner(chosen, count, cache, show) as runner:
-        for name in wanted:
-            experiment = EXPERIMENTS[name]
-            try:
+    try:
+        with _job_progress() as show, Runner(chosen, count, cache, show) as runner:
+            for name in wanted:
+                experiment = EXPERIMENTS[name]
                 result = experiment.run(Lab(runner, quick))
-            except ImportError as error:  # an extra that is not installed
-                _say(f"Error: {name}: {error}")
-                raise typer.Exit(2) from error
-            paths = experiment.write(result, output, "-quick" if quick else "")
-            _print_result(experiment, result, paths)
+                paths = experiment.write(result, output, "-quick" if quick else "")
+                _print_result(experiment, result, paths)
+    except (ImportError, OSError) as error:  # an extra that is not installed, a full disk
+        _say(f"Error: {error}")
+        raise typer.Exit(2) from error
     if page:
         _write_page(page, output)
 
@@ -534,6 +543,9 @@ def _write_page(page: Path, output: Path) -> None:
         raise typer.BadParameter(
             f"cannot write {page}: {error.strerror}", param_hint="--page"
         ) from error
+    except ValueError as error:
+        _say(f"Error: {error}")
+        raise typer.Exit(2) from error
 
 
 def _list_experiments(output: Path) -> None:
@@ -548,7 +560,7 @@ def _list_experiments(output: Path) -> None:
                 rows = Result.load(path).rows
                 hardware = {row.hardware for row in rows if row.hardware}
                 measured = f"{len(rows)} figures {', '.join(sorted(hardware))}".strip()
-            except (ValueError, TypeError, KeyError):
+            except ValueError:
                 measured = "unreadable"
         table.add_row(name, experiment.title, measured)
     Console().print(table)

@@ -106,7 +106,7 @@ def test_verdicts_by_depth():
         result.rows.append(row_of("B", {"T": depth}, "test error", [b, b + 0.1]))
     result.rows[2] = Row("A", {"T": 4}, "test error", 1.0, values=[1.1, 1.0])
     text = compare_by_depth(result, "A", "B", [2, 4, 6])
-    assert text == "A compared with B: better at T = 2, no different at T = 4, worse at T = 6."
+    assert text == ("A compared with B: better at T = 2, not told apart at T = 4, worse at T = 6.")
     assert compare_by_depth(result, "A", "B", [2]) == "A is better than B at every T."
     with pytest.raises(KeyError, match="no row for C"):
         result.find("C", T=2)

@@ -46,7 +46,7 @@ def test_what_is_done_survives_a_kill(tmp_path):
     with pytest.raises(ValueError, match="negative"), Runner(CPU, 1, cache) as runner:
         runner.run(jobs)
     with cache.open("a") as file:
-        file.write('{"key": "cut sho')
+        file.write('{}\n5\n{"key": "cut sho')
     with Runner(CPU, 1, cache) as runner:
         runner.run([jobs[0], jobs[1], jobs[3]])
     assert executed(tmp_path) == [-3, 1, 2, 4]

@@ -247,6 +247,19 @@ def test_options_that_make_no_sense_are_refused(options, message):
         FWNet(4, 6, 3, **options)
 
 
+def test_numbers_of_numpy_and_torch_are_written_as_plain_ones(tmp_path):
+    network = FWNet(
+        np.int64(3).item(),
+        4,
+        2,
+        radius=np.float32(5),
+        p=np.float64(1.5),
+        step_sizes=torch.tensor([1.0, 0.5]),
+    )
+    network.save(tmp_path / "m.safetensors")
+    assert load_model(tmp_path / "m.safetensors").config["step_sizes"] == [1.0, 0.5]
+
+
 def test_names_of_models():
     assert isinstance(create_model("LISTA", num_features=3, num_atoms=4, num_layers=2), LISTA)
     with pytest.raises(ValueError, match=r"one of .*FWNet.*, got 'ResNet'"):

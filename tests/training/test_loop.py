@@ -1,4 +1,6 @@
 import json
+import os
+import signal
 
 import pytest
 import torch
@@ -133,12 +135,14 @@ def test_earlier_work_is_not_lost_unasked(tmp_path):
     with pytest.raises(TrainingError, match=r"already has a checkpoint.* --resume, .* --force"):
         train(network(), task(), CONFIG, folder=tmp_path)
     other = TrainingConfig(**{**CONFIG.as_dict(), "learning_rate": 0.02})
-    with pytest.raises(TrainingError, match=r"was begun with learning_rate 0.01, got 0.02"):
+    with pytest.raises(
+        TrainingError, match=r"was begun with learning_rate 0.01, got learning_rate 0.02"
+    ):
         train(network(), task(), other, folder=tmp_path, resume=True)
-    with pytest.raises(TrainingError, match="was begun with data"):
+    with pytest.raises(TrainingError, match="was begun with other data"):
         train(network(), task(validation=False), CONFIG, folder=tmp_path, resume=True)
     lista = LISTA.from_dictionary(data().dictionary, 3)
-    with pytest.raises(TrainingError, match="was begun with model 'FWNet', got 'LISTA'"):
+    with pytest.raises(TrainingError, match="was begun with model 'FWNet', got model 'LISTA'"):
         train(lista, task(), CONFIG, folder=tmp_path, resume=True)
     train(network(), task(), other, folder=tmp_path, force=True)
     assert TrainingConfig.read(tmp_path / "config.toml") == other
@@ -200,17 +204,86 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
     assert not (tmp_path / "model.safetensors").exists()
 
 
-def test_ctrl_c_saves_before_it_stops(tmp_path):
-    def interrupt(progress):
-        if progress.epoch == 2:
-            raise KeyboardInterrupt
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_the_end_of_a_step_and_saves(tmp_path, number):
+    """Wherever it comes: in a step, in the validation, between."""
+    whole = network()
+    expected = train(whole, task(), CONFIG)
 
-    with pytest.raises(KeyboardInterrupt):
-        train(network(), task(), CONFIG, folder=tmp_path, progress=interrupt)
-    model, whole = network(), network()
-    train(model, task(), CONFIG, folder=tmp_path, resume=True)
-    train(whole, task(), CONFIG)
-    assert_same(weights(model), weights(whole))
+    class Interrupted(CodeRegression):
+        losses = validations = 0
+
+        def loss(self, model, *batch):
+            type(self).losses += 1
+            if type(self).losses == in_loss:
+                os.kill(os.getpid(), number)
+            return super().loss(model, *batch)
+
+        def validate(self, model):
+            type(self).validations += 1
+            if type(self).validations == in_validation:
+                os.kill(os.getpid(), number)
+            return super().validate(model)
+
+    d = data()
+    before = signal.getsignal(number)
+    for in_loss, in_validation in ((7, 0), (25, 0), (0, 2)):
+        Interrupted.losses = Interrupted.validations = 0
+        folder = tmp_path / f"{in_loss}-{in_validation}"
+        interrupted = Interrupted(d.signals, d.codes, d.test_signals, d.test_codes)
+        with pytest.raises(KeyboardInterrupt):
+            train(network(), interrupted, CONFIG, folder=folder)
+        assert signal.getsignal(number) == before
+        assert (folder / "checkpoint.safetensors").exists()
+        model = network()
+        result = train(model, task(), CONFIG, folder=folder, resume=True)
+        assert_same(weights(model), weights(whole))
+        for ours, theirs in zip(result.history, expected.history, strict=True):
+            assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
+
+
+def test_weights_that_are_no_numbers_are_not_delivered(tmp_path):
+    class LastGradient(CodeRegression):
+        step = 0
+
+        def loss(self, model, *batch):
+            type(self).step += 1
+            loss = super().loss(model, *batch)
+            if type(self).step == 40:  # a finite loss whose gradient is not
+                weight = next(model.parameters())
+                loss = loss + (weight - weight.detach()).abs().sqrt().sum()
+            return loss
+
+    d = data()
+    with pytest.raises(DivergedError, match="weights became NaN or infinite in epoch 4"):
+        train(network(), LastGradient(d.signals, d.codes), CONFIG, folder=tmp_path)
+    assert not (tmp_path / "model.safetensors").exists()
+
+    class NoFigure(CodeRegression):
+        def validate(self, model):
+            return float("nan")
+
+    with pytest.raises(DivergedError, match="the validation figure became nan"):
+        train(network(), NoFigure(d.signals, d.codes), CONFIG, keep_best=True)
+
+
+def test_a_model_whose_checkpoint_is_gone_is_not_lost(tmp_path):
+    train(network(), task(), CONFIG, folder=tmp_path)
+    (tmp_path / "checkpoint.safetensors").unlink()
+    with pytest.raises(TrainingError, match=r"already has a model.safetensors: begin anew with"):
+        train(network(), task(), CONFIG, folder=tmp_path, resume=True)
+    assert (tmp_path / "model.safetensors").exists()
+
+
+def test_files_of_a_run_that_are_broken(tmp_path):
+    train(network(), task(), CONFIG, folder=tmp_path)
+    (tmp_path / "history.jsonl").write_text("5\n")
+    assert train(network(), task(), CONFIG, folder=tmp_path, resume=True).history == []
+    (tmp_path / "history.jsonl").unlink()
+    assert train(network(), task(), CONFIG, folder=tmp_path, resume=True).history == []
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"nothing")
+    with pytest.raises(TrainingError, match="cannot be read"):
+        train(network(), task(), CONFIG, folder=tmp_path, resume=True)
 
 
 def test_decay_is_on_matrices_alone():
@@ -278,6 +351,13 @@ def test_epochs_go_through_the_data_in_an_order_of_their_own():
     parts = [regression.batch(3, slice(0, 8), CONFIG), regression.batch(3, slice(8, 20), CONFIG)]
     whole = regression.batch(3, slice(None), CONFIG)
     assert torch.equal(torch.cat([p[0] for p in parts]), whole[0])
+
+
+def test_validation_comes_in_pairs():
+    d = data()
+    for pair in ((d.test_signals, None), (d.test_signals[:0], d.test_codes[:0])):
+        with pytest.raises(ValueError, match="validation signals and codes, or neither"):
+            CodeRegression(d.signals, d.codes, *pair)
 
 
 def test_a_code_for_every_signal():

@@ -152,7 +152,10 @@ def _check_alternatives(
     """Raise unless there is either a network or a problem to solve."""
     if model is None:
         if p is None or radius is None:
-            raise EncodeError("expected p and radius, or a model, got neither")
+            given = (
+                "only p" if p is not None else "only radius" if radius is not None else "neither"
+            )
+            raise EncodeError(f"expected p and radius, or a model, got {given}")
         return
     others = {
         "p": p,

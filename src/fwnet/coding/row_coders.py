@@ -106,7 +106,7 @@ class NetworkCoder:
                 f"{data} must have {network.num_features} columns, as {path} was made for, "
                 f"got {source.num_columns}"
             )
-        self._name = type(network).__name__
+        self._name, self._path = type(network).__name__, path
         self._device = device
         self._weights_dtype = next(network.parameters()).dtype
         with torch.no_grad():
@@ -118,12 +118,20 @@ class NetworkCoder:
         """One pass through the network."""
         x = to_tensor(rows, rows.dtype, self._device).to(self._weights_dtype)
         with torch.no_grad():
-            codes = self._network.encode(x).cpu().numpy()
+            codes = self._network.encode(x)
+        if codes.dtype not in (torch.float32, torch.float64):
+            codes = codes.float()  # NumPy has no bfloat16
+        bad = (~codes.isfinite().all(-1)).nonzero()
+        if len(bad):
+            raise EncodeError(
+                f"{self._path} gives codes that are NaN or infinite for {len(bad)} of {len(rows)} "
+                f"rows; the first has entries of up to {np.abs(rows[int(bad[0])]).max():.3g}"
+            )
         records = np.zeros(len(rows), CERTIFICATE)
         records["gap"] = records["norm_gap"] = np.nan
         records["status_code"] = FROM_NETWORK
         listen(len(rows))
-        return codes, records
+        return codes.cpu().numpy(), records
 
     def words(self, status_code: int) -> str:  # noqa: ARG002
         """Say where codes come from."""

@@ -157,8 +157,8 @@ def _listener(tell: Callback, before: int, rows: int) -> Callable[[int], None]:
 def _summary(shards: Iterator[np.ndarray], words: Callable[[int], str]) -> dict[str, Any]:
     gap, norm_gap, counts = 0.0, 0.0, Counter[int]()
     for records in shards:
-        gap = max(gap, float(records["gap"].max()))
-        norm_gap = max(norm_gap, float(records["norm_gap"].max()))
+        gap = float(np.maximum(gap, records["gap"].max()))  # NaN stays NaN
+        norm_gap = float(np.maximum(norm_gap, records["norm_gap"].max()))
         counts.update(records["status_code"].tolist())
     said = {words(code): count for code, count in sorted(counts.items())}
     return {"largest_gap": gap, "largest_norm_gap": norm_gap, "counts": said}

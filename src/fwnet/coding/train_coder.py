@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +57,7 @@ def train_coder(
     p: float = 2.0,
     learn_p: bool = True,
     radius: float | None = None,
-    share_weights: bool = False,
+    share_weights: bool | None = None,
     validation: float = 0.1,
     device: str | torch.device = "cpu",
     resume: bool = False,
@@ -79,7 +80,8 @@ def train_coder(
         learn_p: For FWNet, whether p is learned.
         radius: For FWNet, the radius of the ball. Without it every layer learns one, from the
             largest norm of a code on.
-        share_weights: Whether all layers share one matrix: fewer parameters for few samples.
+        share_weights: Whether all layers share one matrix: fewer parameters for few samples. By
+            default as the model has it, which is no, and yes for LCoD.
         validation: The part of the samples that is held back, to keep the weights of the epoch that
             does best on it; 0 trains on all samples and keeps the last epoch.
         device: Where to train.
@@ -100,9 +102,19 @@ def train_coder(
     x, z = _read_pairs(Path(signals), Path(codes))
     train_rows, held_rows = _split(len(x), validation, config)
     matrix = _dictionary(dictionary, x[train_rows], z[train_rows])
-    scale = float(1 / torch.linalg.matrix_norm(matrix, ord=2).clamp(min=1e-30))
-    options: dict[str, Any] = {"share_weights": share_weights, "input_scale": scale}
+    norm = torch.linalg.matrix_norm(matrix, ord=2).item()
+    if not 0 < norm < math.inf:
+        raise EncodeError(f"the dictionary must have a norm > 0, got {norm}: are all codes zero?")
+    scale = 1 / norm
+    options: dict[str, Any] = {"input_scale": scale}
+    if share_weights is not None:
+        options["share_weights"] = share_weights
     if model == "FWNet":
+        if not learn_p and p in (1, math.inf):
+            raise EncodeError(
+                f"with p fixed at {p:g} no weight gets a gradient: expected p > 1 and finite, "
+                "1.01 for one, or a p that is learned"
+            )
         options |= {"p": p, "learn_p": learn_p, "radius": radius, "learn_radius": radius is None}
         if radius is None:
             options["radius"] = max(float(lp_norm(z[train_rows], p).max()), 1e-12)
@@ -134,14 +146,15 @@ def train_coder(
 def _read_pairs(signals: Path, codes: Path) -> tuple[Tensor, Tensor]:
     parts = []
     for path in (signals, codes):
-        matrix = read_npy_matrix(path)
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+            matrix = read_npy_matrix(path).astype(np.float32)
         if not np.isfinite(matrix).all():
             rows = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
             raise EncodeError(
-                f"{path} must be finite, got NaN or infinity in {len(rows)} of {len(matrix)} rows, "
-                f"the first of them row {rows[0]} (counted from 0)"
+                f"{path} must be finite in float32, got NaN or infinity in {len(rows)} of "
+                f"{len(matrix)} rows, the first of them row {rows[0]} (counted from 0)"
             )
-        parts.append(torch.from_numpy(matrix).float())
+        parts.append(torch.from_numpy(matrix))
     x, z = parts
     if len(x) != len(z):
         raise EncodeError(

@@ -99,9 +99,12 @@ class Result:
     @classmethod
     def load(cls, path: Path) -> Result:
         """Read what `save` wrote."""
-        content = json.loads(path.read_text(encoding="utf-8"))
-        rows = [Row(**row) for row in content.pop("rows")]
-        return cls(rows=rows, **content)
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            rows = [Row(**row) for row in content.pop("rows")]
+            return cls(rows=rows, **content)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"{path} is not a result of fwnet reproduce") from error
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ def row_of(
         values=values,
         num_parameters=trained[0].get("num_parameters") if trained else None,
         seconds=statistics.fmean(r["seconds"] for r in trained) if trained else None,
-        hardware=trained[0].get("hardware") if trained else None,
+        hardware=" and ".join(sorted({r["hardware"] for r in trained if "hardware" in r})) or None,
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fwnet.experiments.experiment import Result, Row
+from fwnet.experiments.synthetic import EPOCHS, LEARNING_RATES, WEIGHT_DECAYS
 
 __all__ = ["results_page"]
 
@@ -15,9 +16,10 @@ Made of the files in [results/](../results/) by `fwnet reproduce --page docs/res
 table is measured by the command under its title. "±" is the standard deviation over seeds, which
 change data, dictionary and order of samples together. Seconds are those of one training, with
 several at a time (16 on the H200). Errors are sums over the entries of a code, means over samples
-(half of it is Caffe's loss). Learning rate, weight decay and number of epochs were chosen for every
-method and depth on a validation split of data that no figure is measured on; the choices and all
-validation errors are in the files.
+(half of it is Caffe's loss). Unless a sentence says otherwise, learning rate, weight decay and
+number of epochs were chosen for every method and depth from one grid, on a validation split of
+data that no figure is measured on; the choices and all validation errors are in the files. "Better"
+and "worse" are told by Student's test on the seeds, at 5%.
 """
 
 
@@ -42,9 +44,27 @@ def _section(result: Result) -> str:
         f"*The paper:* {result.claim}",
         "",
     ]
+    if result.choices:
+        lines += [_edges(result), ""]
     lines += ["*Here:*", "", *(f"* {finding}" for finding in result.findings), ""]
     lines += [f"![{result.title}](../results/{result.id}.png)", ""]
     return "\n".join([*lines, *_table(result.rows), ""])
+
+
+def _edges(result: Result) -> str:
+    """How many settings might be better outside the grid."""
+    limits = {
+        "learning_rate": (min(LEARNING_RATES), max(LEARNING_RATES)),
+        "weight_decay": (None, max(WEIGHT_DECAYS)),
+        "num_epochs": (None, max(EPOCHS)),
+    }
+    edges = sum(
+        any(choice.get(name) in ends for name, ends in limits.items()) for choice in result.choices
+    )
+    return (
+        f"*Settings:* {len(result.choices)} were chosen; {edges} of them lie at an end of the grid "
+        "(smallest or largest learning rate, largest decay, most epochs)."
+    )
 
 
 def _table(rows: list[Row]) -> list[str]:

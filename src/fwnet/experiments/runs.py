@@ -17,6 +17,8 @@ from typing import Any, Self
 
 import torch
 
+from fwnet.version import __version__
+
 __all__ = ["Job", "Record", "Runner"]
 
 Record = dict[str, Any]
@@ -32,8 +34,8 @@ class Job(ABC):
 
     @property
     def key(self) -> str:
-        """What the result is kept under."""
-        text = json.dumps([type(self).__name__, asdict(self)], sort_keys=True)
+        """What the result is kept under: another version of the code measures anew."""
+        text = json.dumps([__version__, type(self).__name__, asdict(self)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -61,16 +63,16 @@ class Runner(AbstractContextManager["Runner"]):
         self._pool: Executor | None = None
         self._futures: dict[str, Future[Record]] = {}
         if cache is not None and cache.exists():
-            text = cache.read_text(encoding="utf-8")
+            text = cache.read_text(encoding="utf-8", errors="replace")
             if text and not text.endswith("\n"):  # or what comes next would be part of that line
                 with cache.open("a", encoding="utf-8") as file:
                     file.write("\n")
             for line in text.splitlines():
                 try:
                     entry = json.loads(line)
-                except ValueError:
+                    self._records[entry["key"]] = entry["record"]
+                except (ValueError, KeyError, TypeError):
                     continue  # a kill cut the line short
-                self._records[entry["key"]] = entry["record"]
 
     def __enter__(self) -> Self:
         if self.num_workers > 1:

@@ -8,6 +8,7 @@ tested once.
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import math
 import warnings
@@ -37,6 +38,15 @@ WEIGHT_DECAYS = (0.0, 2e-5, 2e-4, 2e-3, 1e-2, 5e-2)  # the paper's is 2e-4
 EPOCHS = (50, 200)
 FIXED_SETTINGS = {"optimizer": "adam", "batch_size": 500, "schedule": "cosine"}
 NUM_VALIDATION = 1_500
+SGD_RATES = (1e-2, 3e-2, 1e-1, 3e-1)
+SGD_CHOICES = tuple(
+    {"learning_rate": rate, "weight_decay": 2e-4, "num_epochs": epochs, "optimizer": "sgd"}
+    for rate, epochs in itertools.product(SGD_RATES, EPOCHS)
+)
+# With p near 1 the unit is steep: what is fixed there is trained best with small steps.
+SMALL_STEPS = tuple(
+    {"learning_rate": rate, "weight_decay": 0.0, "num_epochs": 50} for rate in (1e-5, 1e-4, 3e-4)
+)
 QUICK_DATA = {"num_train": 1_200, "num_test": 200}
 QUICK_SETTINGS = {"weight_decay": 2e-4, "num_epochs": 10, "batch_size": 100}
 
@@ -51,6 +61,8 @@ class Method:
         options: Arguments of the model.
         start: Whether weights start from the dictionary that the data is made with, or at random.
         settings: Settings of the training that are not chosen but given.
+        more_choices: Settings to choose from beside the common ones.
+        choices: Settings to choose from instead of the common ones.
         learns: Whether there is anything to learn; p fixed at exactly 1 passes weights no gradient.
     """
 
@@ -59,6 +71,8 @@ class Method:
     options: dict[str, Any] = field(default_factory=dict)
     start: Literal["dictionary", "random"] = "dictionary"
     settings: dict[str, Any] = field(default_factory=dict)
+    more_choices: tuple[dict[str, Any], ...] = ()
+    choices: tuple[dict[str, Any], ...] = ()
     learns: bool = True
 
 
@@ -128,13 +142,6 @@ class CodeTraining(Job):
             )
         assert isinstance(made, Model)
         return made
-
-    def trained(self, device: torch.device) -> Model:
-        """Train the network and return it, for those who want to use it."""
-        data = scaled_data(**self.data)
-        network = self.network(data)
-        train(network, self._task(data), TrainingConfig(**self.settings), device=device)
-        return network
 
     def _task(self, data: SyntheticCodes) -> CodeRegression:
         x, z, held = data.signals, data.codes, self.num_validation
@@ -262,25 +269,33 @@ def choose_settings(lab: Lab, result: Result, cases: Sequence[Case]) -> list[dic
     if lab.quick:
         grid = [{**QUICK_SETTINGS, "learning_rate": rate} for rate in (3e-3, 1e-2)]
         held = 200
-    tried = {
-        index: [case.job(settings, TUNING_SEED, held) for settings in grid]
+    grids = {
+        index: grid if lab.quick else [*(case.method.choices or grid), *case.method.more_choices]
         for index, case in enumerate(cases)
         if case.method.learns
     }
-    records = iter(lab.runner.run([job for jobs in tried.values() for job in jobs]))
+    records = iter(
+        lab.runner.run(
+            [
+                cases[index].job(settings, TUNING_SEED, held)
+                for index, settings_of_case in grids.items()
+                for settings in settings_of_case
+            ]
+        )
+    )
     # What has nothing to learn must not decay, either.
     chosen = [{**grid[0], "weight_decay": 0.0, "num_epochs": 1} for _ in cases]
-    for index in tried:
-        errors = [_finite(next(records)["error"]) for _ in grid]
-        best = min(range(len(grid)), key=errors.__getitem__)
-        chosen[index] = grid[best]
+    for index, tried in grids.items():
+        errors = [_finite(next(records)["error"]) for _ in tried]
+        best = min(range(len(tried)), key=errors.__getitem__)
+        chosen[index] = tried[best]
         case = cases[index]
         result.choices.append(
             {
                 "method": case.method.name,
                 "T": case.num_layers,
                 "data": {k: v for k, v in case.data.items() if k not in QUICK_DATA},
-                **grid[best],
+                **tried[best],
                 "validation_error": errors[best],
                 "all_validation_errors": [e if math.isfinite(e) else None for e in errors],
             }
@@ -306,6 +321,12 @@ def test_error(network: Model, data: SyntheticCodes, device: torch.device) -> fl
 def scaled_data(**arguments: Any) -> SyntheticCodes:
     """Samples are the same for every method; D and x are scaled to ‖D‖₂ = 1 for all alike."""
     return synthetic_codes(**arguments).scaled()
+
+
+def require_cvxpy() -> None:
+    """Raise before the work, not after it, if CVXPY is not installed."""
+    if importlib.util.find_spec("cvxpy") is None:
+        raise ImportError("this experiment needs CVXPY: pip install 'fwnet[cvx]'")
 
 
 def cvxpy_codes(data: SyntheticCodes) -> torch.Tensor:

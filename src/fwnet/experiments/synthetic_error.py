@@ -9,7 +9,14 @@ from matplotlib.figure import Figure
 
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
 from fwnet.experiments.pictures import color, marker, new_figure, plot_rows, tidy
-from fwnet.experiments.synthetic import Method, fw_net, measure_networks, solver_errors
+from fwnet.experiments.synthetic import (
+    SMALL_STEPS,
+    Method,
+    fw_net,
+    measure_networks,
+    require_cvxpy,
+    solver_errors,
+)
 from fwnet.experiments.words import compare_by_depth, is_better_everywhere, number, verdict
 
 __all__ = ["EXPERIMENT"]
@@ -23,7 +30,7 @@ METHODS = (
     fw_net("F-W fixed γ", learn_step_sizes=False),
     fw_net("F-W fixed {p, γ}", p=REAL_P, **FIXED),
     replace(fw_net(WRONG, p=1.0, **FIXED), learns=False),
-    fw_net(SURROGATE, p=1.01, **FIXED),
+    replace(fw_net(SURROGATE, p=1.01, **FIXED), more_choices=SMALL_STEPS),
     Method("MLP", "MLP", start="random"),
     Method("MLP, linear last layer", "MLP", {"linear_output": True}, start="random"),
 )
@@ -32,6 +39,7 @@ EXACT, CVX = "fwnet.solve (least norm)", "CVX"
 
 def measure(lab: Lab, result: Result) -> None:
     """Train every method at every depth; run the algorithms for as many steps."""
+    require_cvxpy()
     depths = (2, 4) if lab.quick else (2, 4, 6, 8)
     data = {"p": REAL_P}
     cases = [(method, depth, data) for method in METHODS for depth in depths]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
 from fwnet.experiments.pictures import color, new_figure, plot_rows, tidy
 from fwnet.experiments.synthetic import fw_net, measure_networks
-from fwnet.experiments.words import number, verdict
+from fwnet.experiments.words import is_below, number, verdict
 
 __all__ = ["EXPERIMENT"]
 
@@ -63,8 +63,8 @@ def _measure_shared(
 
 def _findings(result: Result) -> list[str]:
     by_depth = [row for row in result.rows if row.method == BY_DEPTH]
-    distances = [abs(row.ours - REAL_P) for row in by_depth]
-    closer = all(b < a for a, b in itertools.pairwise(distances))
+    distances = [[abs(value - REAL_P) for value in row.values] for row in by_depth]
+    closer = all(is_below(b, a) for a, b in itertools.pairwise(distances))
     listed = ", ".join(
         f"{row.ours:.3f} ± {row.spread or 0:.3f} at T = {row.setting['T']}" for row in by_depth
     )
@@ -83,8 +83,7 @@ def _findings(result: Result) -> list[str]:
     best, worst = min(errors, key=errors.__getitem__), max(errors, key=errors.__getitem__)
     real_errors = list(errors.values())
     claims = {
-        "p converges": late < 0.01,
-        "it comes closer to the real p with every T": closer,
+        "p comes closer to the real p with every T": closer,
         "it stays above the real p": all(row.ours > REAL_P for row in by_depth),
         "γ⁰ stays": abs(after[0] - before[0]) < 0.01,
         "all other γ fall": len(fallen) == len(after) - 1,
@@ -101,19 +100,22 @@ def _findings(result: Result) -> list[str]:
             else "does not come closer with every T."
         ),
         f"p is {curve[0]:.3f} after one epoch and moves by {late:.4f} in the last tenth of the "
-        f"training: it {'converges' if late < 0.01 else 'has not settled'}.",
+        "training, when the learning rate goes to 0 as well. Where it ends depends on where it "
+        "starts (`fwnet reproduce synthetic-initial-p`), so that this proves no convergence.",
         f"γ⁰ goes from {before[0]:.3f} to {after[0]:.3f}. Of the {len(after) - 1} others "
         f"{len(fallen)} fall; the paper says that all do.",
         f"The learned p is above the real one for {len(above)} of {len(by_real)} real p; it is "
         f"closest at {best:g} (off by {number(errors[best])}) and farthest at {worst:g} "
-        f"({number(errors[worst])}). The paper finds it most accurate near 1 and 2.",
+        f"({number(errors[worst])}). The paper finds it most accurate near 1 and 2. Learning "
+        "starts at p = 2 here, which favors real p near it.",
         "With one W for all layers: "
         + ", ".join(
             f"{row.ours:.3f} ± {row.spread or 0:.3f} at T = {row.setting['T']}"
             for row in result.rows
             if row.method == BY_DEPTH + SHARED
         )
-        + f"; by real p it is off by {number(max(shared_errors))} at most, "
+        + "; by real p (with the settings chosen at 1.3, not for each) it is off by "
+        f"{number(max(shared_errors))} at most, "
         f"{number(fmean(shared_errors))} on average (separate: {number(fmean(real_errors))}).",
         verdict(claims),
     ]

@@ -33,7 +33,7 @@ def measure(lab: Lab, result: Result) -> None:
         result.findings.append(_finding(result, name))
     learned = [row.ours for row in result.rows if row.method == "learned p"]
     counts = len(STARTS)
-    same = any(max(part) - min(part) < 0.05 for part in (learned[:counts], learned[counts:]))
+    same = all(max(part) - min(part) < 0.05 for part in (learned[:counts], learned[counts:]))
     result.findings.append(verdict({"p ends at almost the same value from every start": same}))
 
 

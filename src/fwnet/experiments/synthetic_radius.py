@@ -44,6 +44,7 @@ def _findings(result: Result) -> list[str]:
     fastest, slowest = (pick(value or longest for value in epochs.values()) for pick in (min, max))
     given = number(result.find("F-W Net", c=RADIUS).ours)
     return [
+        f"The settings of the training are those chosen at c = {RADIUS:g}, for every c.",
         f"The smallest test error, {number(best.ours)}, is at c = {best.setting['c']:g}; codes "
         f"were made with c = {RADIUS:g}, where it is {given}.",
         f"Within 10% of the final training error at c = {RADIUS:g}: {reached}.",

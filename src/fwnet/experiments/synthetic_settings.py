@@ -14,6 +14,7 @@ from fwnet.experiments.synthetic import (
     LEARNING_RATES,
     NUM_VALIDATION,
     QUICK_DATA,
+    SGD_RATES,
     TUNING_SEED,
     WEIGHT_DECAYS,
     Case,
@@ -24,7 +25,6 @@ from fwnet.experiments.words import number
 
 __all__ = ["EXPERIMENT"]
 
-SGD_RATES = (1e-2, 3e-2, 1e-1, 3e-1)
 CASES = (
     (fw_net(), 6, 1.0),
     (Method("LISTA", "LISTA"), 6, 1.0),

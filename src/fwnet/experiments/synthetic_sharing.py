@@ -29,7 +29,7 @@ def measure(lab: Lab, result: Result) -> None:
     result.findings = []
     for row in [row for row in result.rows if row.method == SEPARATE]:
         shared = result.find(SHARED, **row.setting)
-        word = {True: "better", False: "worse", None: "no different"}[
+        word = {True: "better", False: "worse", None: "not told apart from shared ones"}[
             is_below(row.values, shared.values)
         ]
         result.findings.append(

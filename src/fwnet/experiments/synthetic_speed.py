@@ -23,6 +23,7 @@ from fwnet.experiments.synthetic import (
     cvxpy_codes,
     fw_net,
     measure_networks,
+    require_cvxpy,
     scaled_data,
 )
 from fwnet.experiments.words import comma_list
@@ -46,6 +47,7 @@ def measure(lab: Lab, result: Result) -> None:
     How long a network takes does not depend on the values of its weights, so those that are timed
     have the weights they start from.
     """
+    require_cvxpy()
     for p, methods in NETWORKS.items():
         depths = (4,) if lab.quick else (2, 4, 6)
         cases = [

@@ -6,6 +6,8 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 
+from scipy.stats import t
+
 from fwnet.experiments.experiment import Result
 
 __all__ = [
@@ -21,7 +23,7 @@ __all__ = [
 def is_below(ours: Sequence[float], theirs: Sequence[float]) -> bool | None:
     """Whether one is below the other on the same data; None where seeds do not tell.
 
-    The mean of the paired differences must be two of its standard errors from 0.
+    Student's test on the paired differences, at 5%.
     """
     if len(theirs) == 1 < len(ours):
         theirs = [theirs[0]] * len(ours)
@@ -29,7 +31,7 @@ def is_below(ours: Sequence[float], theirs: Sequence[float]) -> bool | None:
     mean = statistics.fmean(differences)
     if len(differences) > 1:
         error = statistics.stdev(differences) / math.sqrt(len(differences))
-        if abs(mean) < 2 * error:
+        if abs(mean) < float(t.ppf(0.975, len(differences) - 1)) * error:
             return None
     return mean < 0
 
@@ -42,7 +44,7 @@ def compare_by_depth(result: Result, ours: str, theirs: str, depths: Sequence[in
     if all(below.values()):
         return f"{ours} is better than {theirs} at every T."
     parts = []
-    for verdict, word in ((True, "better"), (None, "no different"), (False, "worse")):
+    for verdict, word in ((True, "better"), (None, "not told apart"), (False, "worse")):
         chosen = [str(T) for T, value in below.items() if value is verdict]
         if chosen:
             parts.append(f"{word} at T = {comma_list(chosen)}")

@@ -43,10 +43,7 @@ class Model(nn.Module, ABC):
         bound = inspect.signature(cls).bind_partial(*args, **kwargs)
         bound.apply_defaults()
         bound.arguments.pop("generator", None)
-        config = {
-            name: list(value) if isinstance(value, tuple) else value  # as a file gives it back
-            for name, value in bound.arguments.items()
-        }
+        config = {name: _plain(value) for name, value in bound.arguments.items()}
         object.__setattr__(model, "config", config)
         return model
 
@@ -81,6 +78,15 @@ class Model(nn.Module, ABC):
             raise ValueError(
                 f"x must have shape (batch, n) with n = {self.num_features}, got {tuple(x.shape)}"
             )
+
+
+def _plain(value: Any) -> Any:
+    """A value as a file gives it back: numbers of NumPy and torch as Python's, tuples as lists."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return value
 
 
 def create_model(name: str, **config: Any) -> Model:

@@ -32,7 +32,7 @@ class StepSizes(nn.Module):
         if not len(values) or not all(0 <= value <= 1 for value in values):
             raise ValueError(f"step sizes must be in [0, 1], at least one, got {list(values)}")
         self.learn = learn
-        start = torch.tensor(values, dtype=torch.float64)
+        start = torch.tensor([float(value) for value in values], dtype=torch.float64)
         if learn:
             logits = start.logit().clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
             self.logits = nn.Parameter(logits.to(torch.get_default_dtype()))

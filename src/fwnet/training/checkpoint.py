@@ -55,32 +55,25 @@ class RunFolder:
         self.path, self.identity = path, dict(identity)
         self.model_path = path / MODEL
 
-    @classmethod
-    def open(
-        cls,
-        path: Path,
-        config: TrainingConfig,
-        identity: Mapping[str, Any],
-        *,
-        resume: bool,
-        force: bool,
-    ) -> RunFolder:
-        """Make the folder, or take it up again; what an earlier run left is not lost unasked."""
-        folder = cls(path, {**identity, "config": config.as_dict()})
-        used = [name for name in (STATE, MODEL) if (path / name).exists()]
-        if used and not (resume or force):
+    def check_unasked(self, *, resume: bool, force: bool) -> None:
+        """Raise if an earlier run would be lost that nobody spoke of."""
+        used = [name for name in (STATE, MODEL) if (self.path / name).exists()]
+        if used and not force and not (resume and STATE in used):
+            go_on = "go on with --resume, " if STATE in used else ""
             raise TrainingError(
-                f"{path} already has a {used[0]}: go on with --resume, begin anew with --force"
+                f"{self.path} already has a {used[0]}: {go_on}begin anew with --force"
             )
+
+    def prepare(self, config: TrainingConfig, *, resume: bool) -> None:
+        """Make the folder; without `resume`, empty it of an earlier run."""
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            if not resume or not (path / STATE).exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not (resume and self.has_checkpoint):
                 for name in (STATE, HISTORY, MODEL):
-                    (path / name).unlink(missing_ok=True)
-                config.write(path / CONFIG)
+                    (self.path / name).unlink(missing_ok=True)
+                config.write(self.path / CONFIG)
         except OSError as error:
-            raise TrainingError(f"cannot write to {path}: {error.strerror}") from error
-        return folder
+            raise TrainingError(f"cannot write to {self.path}: {error.strerror}") from error
 
     def save(
         self,
@@ -103,7 +96,7 @@ class RunFolder:
         self, model: Model, optimizer: torch.optim.Optimizer
     ) -> tuple[Position, dict[str, Tensor]] | None:
         """Bring back what `save` kept, and the best weights; None where there is nothing yet."""
-        if not (self.path / STATE).exists():
+        if not self.has_checkpoint:
             return None
         try:
             tensors, metadata = read_weights(self.path / STATE)
@@ -124,6 +117,11 @@ class RunFolder:
         optimizer.load_state_dict({"state": state, "param_groups": groups})
         return Position(**about["position"]), parts["best"]
 
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether there is something to go on from."""
+        return (self.path / STATE).exists()
+
     def append(self, record: Mapping[str, Any]) -> None:
         """Add one line to the history."""
         with (self.path / HISTORY).open("a", encoding="utf-8") as file:
@@ -137,9 +135,10 @@ class RunFolder:
             for line in path.read_text(encoding="utf-8").splitlines():
                 try:
                     record = json.loads(line)
-                except ValueError:
+                    known = record["step"] <= until_step
+                except (ValueError, TypeError, KeyError):
                     break  # a kill cut the last line short
-                if record["step"] <= until_step:
+                if known:
                     records.append(record)
             temporary = path.with_suffix(".tmp")
             lines = "".join(json.dumps(record) + "\n" for record in records)
@@ -155,15 +154,20 @@ class RunFolder:
         model.save(self.model_path, notes)
 
     def _check_identity(self, theirs: Mapping[str, Any]) -> None:
+        """Raise if the run was begun with something else."""
         for key, ours in self.identity.items():
-            other = theirs.get(key)
-            if isinstance(ours, dict) and isinstance(other, dict):
-                names = [name for name in ours if ours[name] != other.get(name)]
-                pairs = [(f"{name}", other.get(name), ours[name]) for name in names]
+            before = theirs.get(key)
+            if ours == before:
+                continue
+            if key == "data":
+                difference = "was begun with other data"
             else:
-                pairs = [(key, other, ours)] if ours != other else []
-            for name, before, now in pairs:
-                raise TrainingError(
-                    f"{self.path} was begun with {name} {before!r}, got {now!r}: "
-                    "use the same settings to go on, or --force to begin anew"
-                )
+                pairs = ({key: before}, {key: ours})
+                if isinstance(ours, dict) and isinstance(before, dict):
+                    names = [name for name in ours if ours[name] != before.get(name)]
+                    pairs = ({n: before.get(n) for n in names}, {n: ours[n] for n in names})
+                then, now = (", ".join(f"{n} {v!r}" for n, v in part.items()) for part in pairs)
+                difference = f"was begun with {then}, got {now}"
+            raise TrainingError(
+                f"{self.path} {difference}: go on with the same, or begin anew with --force"
+            )

@@ -69,10 +69,13 @@ class TrainingConfig:
         ]
         for name, is_right, expected in numbers:
             _check(name, getattr(self, name), is_right, expected)
-        object.__setattr__(self, "decay_at", tuple(self.decay_at))
         _check(
-            "decay_at", self.decay_at, lambda v: all(0 < part < 1 for part in v), "parts in (0, 1)"
+            "decay_at",
+            self.decay_at,
+            lambda v: not isinstance(v, str) and all(0 < part < 1 for part in v),
+            "a list of parts in (0, 1)",
         )
+        object.__setattr__(self, "decay_at", tuple(self.decay_at))
 
     @classmethod
     def read(cls, path: str | Path, **changes: Any) -> Self:
@@ -116,7 +119,7 @@ class TrainingConfig:
 
 def _check(name: str, value: Any, is_right: Callable[[Any], bool], expected: str) -> None:
     try:
-        right = is_right(value)
+        right = not isinstance(value, bool) and is_right(value)
     except TypeError:
         right = False
     if not right:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from torch import Tensor
 from fwnet.models import Model
 from fwnet.training.checkpoint import Position, RunFolder, TrainingError
 from fwnet.training.config import TrainingConfig
+from fwnet.training.interrupts import deferred_interrupts
 from fwnet.training.processes import Processes
 from fwnet.training.steps import TrainingStep, make_optimizer, matrix_precision
 from fwnet.training.task import Task
@@ -99,16 +101,21 @@ def train(
     rows = processes.rows(config.batch_size)
     run_folder = None
     if folder is not None:
-        identity = {
-            "model": type(model).__name__,
-            "model_config": model.config,
-            "data": task.fingerprint(),
-            "keep_best": keep_best,
-        }
+        run_folder = RunFolder(
+            Path(folder),
+            {  # in the order in which differences are told: those that a user made come first
+                "config": config.as_dict(),
+                "model": type(model).__name__,
+                "data": task.fingerprint(),
+                "model_config": model.config,
+                "keep_best": keep_best,
+            },
+        )
+        run_folder.check_unasked(resume=resume, force=force)
+        processes.wait()  # until all have looked, before the first one changes anything
         if processes.is_first:
-            RunFolder.open(Path(folder), config, identity, resume=resume, force=force)
+            run_folder.prepare(config, resume=resume)
         processes.wait()
-        run_folder = RunFolder(Path(folder), {**identity, "config": config.as_dict()})
     model.to(processes.device).train()
     run = _Run(model, task.to(processes.device), config, processes, run_folder, keep_best)
     run.restore()
@@ -116,10 +123,12 @@ def train(
         result = run.go(rows, checkpoint_seconds, progress or (lambda _: None))
     model.eval()
     if run_folder is not None and processes.is_first:
+        last = result.history[-1] if result.history else {}
         about = {
             "settings": config.as_dict(),
             "seconds": round(result.seconds, 1),
-            "last_epoch": {k: v for k, v in result.history[-1].items() if k != "seconds"},
+            "num_processes": processes.count,
+            "last_epoch": {k: v for k, v in last.items() if k != "seconds"},
             **(notes or {}),
         }
         run_folder.finish(model, about)
@@ -178,7 +187,7 @@ class _Run:
         config, position = self.config, self.position
         start = time.monotonic() - position.seconds
         last_look = last_save = time.monotonic()
-        try:
+        with deferred_interrupts() as interrupts:
             while position.step < self.num_steps:
                 batch = self.task.batch(position.step, rows, config)
                 rate = config.learning_rate_at(position.step, self.num_steps)
@@ -192,15 +201,13 @@ class _Run:
                 if epoch_ends or now - last_look >= LOOK_SECONDS:
                     last_look = now
                     self._look(rate, epoch_ends, tell)
-                if self.folder and self.processes.agree(now - last_save >= checkpoint_seconds):
+                stop = self.processes.agree(interrupts.asked)
+                if self.processes.agree(stop or now - last_save >= checkpoint_seconds):
                     last_save = now
                     self.save()
-        except KeyboardInterrupt:
-            if self.folder:
-                self.save()
-            raise
-        if self.folder:
-            self.save()
+                if stop:
+                    raise KeyboardInterrupt
+        self.save()
         best_epoch = None
         if self.best_weights:
             self.model.load_state_dict(self.best_weights)
@@ -209,9 +216,8 @@ class _Run:
 
     def save(self) -> None:
         """Write a checkpoint, unless something in it is not a number any more."""
-        self.position.loss_sum = self.loss_sum.item()
-        finite = all(bool(weight.isfinite().all()) for weight in self.model.parameters())
-        if self.folder and self.processes.is_first and finite:
+        self.position.loss_sum = float(self.processes.mean(self.loss_sum))
+        if self.folder and self.processes.is_first and self._weights_are_finite():
             self.folder.save(self.model, self.optimizer, self.best_weights, self.position)
 
     def _look(self, rate: float, epoch_ends: bool, tell: Listener) -> None:
@@ -222,12 +228,10 @@ class _Run:
         if epoch_ends:
             loss = float(self.processes.mean(self.loss_sum)) / steps
         epoch = -(-position.step // self.steps_per_epoch)
-        if loss != loss or loss in (float("inf"), float("-inf")):
-            kept = f"; the last good checkpoint is in {self.folder.path}" if self.folder else ""
-            raise DivergedError(
-                f"the loss became {loss} in epoch {epoch} (step {position.step}) at learning rate "
-                f"{rate:.3g}; try a smaller learning_rate or clip_norm{kept}"
-            )
+        if not math.isfinite(loss):
+            raise self._diverged(f"the loss became {loss}", epoch, rate)
+        if epoch_ends and not self._weights_are_finite():
+            raise self._diverged("weights became NaN or infinite", epoch, rate)
         watched = self.model.watched()
         if epoch_ends:
             self._end_epoch(epoch, loss, rate, watched)
@@ -243,6 +247,18 @@ class _Run:
             )
         )
 
+    def _weights_are_finite(self) -> bool:
+        return all(bool(weight.isfinite().all()) for weight in self.model.parameters())
+
+    def _diverged(self, what: str, epoch: int, rate: float) -> DivergedError:
+        kept = ""
+        if self.folder and self.folder.has_checkpoint:
+            kept = f"; the last good checkpoint is in {self.folder.path}"
+        return DivergedError(
+            f"{what} in epoch {epoch} (step {self.position.step}) at learning rate {rate:.3g}: "
+            f"begin anew with a smaller learning_rate or a clip_norm{kept}"
+        )
+
     def _end_epoch(
         self, epoch: int, loss: float, rate: float, watched: Mapping[str, float | list[float]]
     ) -> None:
@@ -250,6 +266,8 @@ class _Run:
         with torch.no_grad():
             self.validation = self.task.validate(self.model)
         self.model.train()
+        if self.validation is not None and not math.isfinite(self.validation):
+            raise self._diverged(f"the validation figure became {self.validation}", epoch, rate)
         record: dict[str, Any] = {
             "step": self.position.step,
             "epoch": epoch,

@@ -82,9 +82,10 @@ class TrainingStep:
     def _record(self, batch: tuple[Tensor, ...]) -> None:
         self._batch = tuple(part.clone() for part in batch)
         self._graph = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize()
-        with torch.cuda.graph(self._graph):
-            self._loss = self._take(self._batch)
+        with torch.cuda.device(batch[0].device):  # not necessarily the current one
+            torch.cuda.synchronize()
+            with torch.cuda.graph(self._graph):
+                self._loss = self._take(self._batch)
 
     def _set_learning_rate(self, value: float) -> None:
         for group in self.optimizer.param_groups:

@@ -71,6 +71,11 @@ class CodeRegression(Task):
             raise ValueError(
                 f"expected a code for every signal, got {len(signals)} signals, {len(codes)} codes"
             )
+        pair = (validation_signals, validation_codes)
+        if (pair[0] is None) != (pair[1] is None) or any(
+            part is not None and not len(part) for part in pair
+        ):
+            raise ValueError("expected validation signals and codes, or neither, got one or none")
         self.signals, self.codes = signals, codes
         self.validation_signals, self.validation_codes = validation_signals, validation_codes
         self._order: tuple[tuple[int, int], Tensor] | None = None
