@@ -48,7 +48,7 @@ SMALL_STEPS = tuple(
     {"learning_rate": rate, "weight_decay": 0.0, "num_epochs": 50} for rate in (1e-5, 1e-4, 3e-4)
 )
 QUICK_DATA = {"num_train": 1_200, "num_test": 200}
-QUICK_SETTINGS = {"weight_decay": 2e-4, "num_epochs": 10, "batch_size": 100}
+QUICK_SETTINGS = {"weight_decay": 2e-4, "num_epochs": 6, "batch_size": 100}
 
 
 @dataclass(frozen=True)
