@@ -3,7 +3,7 @@
 The protocol: for every method and depth, learning rate, weight decay and number of epochs are those
 with the smallest validation error, on data of their own seed (`TUNING_SEED`) with a tenth of its
 training samples held back. Then networks are trained on all training samples of other seeds, and
-tested once.
+tested.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -69,7 +70,7 @@ def _time_networks(result: Result, measured: list[Measured], data: SyntheticCode
     for one in measured:
         network = one.case.job(one.settings, SEEDS[0]).network(data)
         with torch.no_grad():
-            seconds = _seconds(lambda n=network: n(data.test_signals))  # type: ignore[misc]
+            seconds = _seconds(partial(network, data.test_signals))
         _add(result, one.case.method.name, one.case.num_layers, one.errors[0], seconds, data)
 
 
@@ -83,12 +84,12 @@ def _time_solvers(result: Result, data: SyntheticCodes, steps: tuple[int, ...]) 
         for count in steps:
             options: dict[str, Any] = {"method": method, "max_steps": count, "tol": 1e-15}
             code = solve(*single, **options)
-            seconds = _seconds(lambda o=options: solve(*single, **o))  # type: ignore[misc]
+            seconds = _seconds(partial(solve, *single, **options))
             error = code_error(code, data.test_codes.float()).item()
             _add(result, name, count, error, seconds, data)
     for name, arguments in ((SOLVE_64, (x, dictionary)), (SOLVE_32, single)):
         code = solve(*arguments).double()
-        seconds = _seconds(lambda a=arguments: solve(*a))  # type: ignore[misc]
+        seconds = _seconds(partial(solve, *arguments))
         _add(result, name, None, code_error(code, data.test_codes).item(), seconds, data)
     start = time.perf_counter()
     code = cvxpy_codes(data)

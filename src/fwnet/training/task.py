@@ -82,8 +82,9 @@ class CodeRegression(Task):
 
     def to(self, device: torch.device) -> Self:
         """Return the task with its data on a device."""
-        tensors = (self.signals, self.codes, self.validation_signals, self.validation_codes)
-        return type(self)(*(None if t is None else t.to(device) for t in tensors))  # type: ignore[arg-type]
+        held = (self.validation_signals, self.validation_codes)
+        moved = (None if part is None else part.to(device) for part in held)
+        return type(self)(self.signals.to(device), self.codes.to(device), *moved)
 
     def steps_per_epoch(self, config: TrainingConfig) -> int:
         """Whole batches alone; what is left over differs from epoch to epoch."""
