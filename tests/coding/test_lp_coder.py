@@ -234,6 +234,15 @@ def test_clones_and_copies(dictionary, samples):
         np.testing.assert_array_equal(copied.transform(samples), expected)
 
 
+@pytest.mark.parametrize("given", [None, "array", "tensor"])
+def test_a_saved_coder_gives_the_same_codes(dictionary, samples, tmp_path, given):
+    atoms = {None: None, "array": dictionary, "tensor": torch.tensor(dictionary)}[given]
+    coder = LpCoder(atoms, p=np.inf, radius=2.0).fit(samples)
+    coder.save(tmp_path / "coder.safetensors")
+    loaded = LpCoder.load(tmp_path / "coder.safetensors")
+    np.testing.assert_array_equal(loaded.transform(samples), coder.transform(samples))
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
