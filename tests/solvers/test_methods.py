@@ -8,6 +8,7 @@ import torch
 
 from fwnet import LpBall, solve
 from fwnet.solvers import (
+    ADMM,
     CVX,
     FISTA,
     ISTA,
@@ -72,6 +73,74 @@ class TestFISTA(MethodConformance):
     method = FISTA()
     exponents = (1.0, 1.3, 3.0, math.inf)
     tol = 1e-6
+
+
+class TestADMM(MethodConformance):
+    method = ADMM()
+    exponents = (1.0, 1.3, 3.0, math.inf)
+    tol = 1e-6
+
+    def test_settings_are_checked(self):
+        for relaxation in (0.0, 2.0):
+            with pytest.raises(ValueError, match=r"relaxation must be in \(0, 2\), got"):
+                ADMM(relaxation=relaxation)
+        with pytest.raises(ValueError, match="iterations_a_step must be >= 1, got 0"):
+            ADMM(iterations_a_step=0)
+
+
+class TestStart:
+    @pytest.mark.parametrize("method", ["admm", "ista", "fista"])
+    @pytest.mark.parametrize("radius", [0.5, 5.0])
+    def test_a_good_start_saves_steps(self, method, radius):
+        x, dictionary = gaussian(30)
+        ball = LpBall(1.0, radius)
+        best = solve(x, dictionary, ball, tol=1e-12)
+        options = {"tol": 1e-5, "method": method}
+        cold = solve(x, dictionary, ball, **options)
+        warm = solve(x, dictionary, ball, start=best.code, **options)
+        assert (warm.num_steps == 0).all()
+        assert (cold.num_steps > 0).all()
+        elsewhere = solve(x, dictionary, ball, start=torch.ones_like(best.code), **options)
+        assert (elsewhere.gap <= 1e-5 * 0.5 * x.square().sum(-1)).all()
+
+    def test_starts_belong_to_their_rows(self):
+        """Rows that need no search, weights of their own and shapes do not mix them up."""
+        x, dictionary = gaussian(12)
+        x[2] = 0
+        mask = torch.rand(x.shape, generator=torch.Generator().manual_seed(0)) > 0.2
+        ball = LpBall(1.0, 0.5)
+        best = solve(x, dictionary, ball, weights=mask, tol=1e-12).code
+        best[3] = torch.nan
+        shape = (3, 4, -1)
+        warm = solve(
+            x.reshape(shape),
+            dictionary,
+            ball,
+            weights=mask.reshape(shape),
+            start=best.reshape(shape),
+            method="admm",
+            tol=1e-4,
+        )
+        steps = warm.num_steps.flatten()
+        assert steps[3] > 0
+        assert steps.count_nonzero() == 1
+        assert (warm.gap.flatten() <= 1e-4 * 0.5 * x.square().sum(-1)).all()
+
+    def test_refused(self):
+        x, dictionary = gaussian(4)
+        with pytest.raises(ValueError, match=r"start must have shape \(4, 15\), got \(4, 8\)"):
+            solve(x, dictionary, LpBall(1.0), start=x)
+
+
+def test_atoms_without_mean_are_no_trouble_in_float32():
+    """Their entries add up to 0 only roughly: rounding noise is not taken for a direction."""
+    x, dictionary = gaussian(200, 16, 40, dtype=torch.float32)
+    x -= x.mean(-1, keepdim=True)
+    dictionary -= dictionary.mean(0)
+    for p in (1.0, 1.5, 3.0):
+        for radius in (0.5, 50.0):
+            solution = solve(x, dictionary, LpBall(p, radius))
+            assert solution.certified.all(), (p, radius, solution)
 
 
 class TestCoordinateDescent(MethodConformance):

@@ -27,8 +27,11 @@ FLOATS = (np.float64, np.float32)
 Coder = tuple[Callable[[Tensor], Tensor], Counter[int]]
 
 
-class CodeTransformer(  # type: ignore[misc]
-    EstimatorFileMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+class CodeTransformer(
+    EstimatorFileMixin,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
 ):
     """z = code(x) and x ≈ zD for rows of arrays or tensors, chunk by chunk.
 

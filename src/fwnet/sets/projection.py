@@ -66,20 +66,38 @@ def _as_tensor(value: float | Tensor) -> Tensor:
 def _project_l1(y: Tensor, radius: Tensor) -> Tensor:
     """Soft-threshold each row at the level that brings its L1 norm down to radius.
 
-    The level is held by its depth below the largest entry: in terms of d_j = a_1 − a_j ≥ 0, with
-    the magnitudes sorted, it is (radius + d_1 + … + d_j)/j for the last j with d_j below it. Sums
-    of the magnitudes themselves would lose a radius that is small beside them.
+    The level is held by its depth below the largest entry: in terms of d_j = a_1 − a_j ≥ 0, a being
+    the magnitudes and a_1 the largest, it is the root of Σ_j (depth − d_j)₊ = radius. Newton's
+    method from the right of the root stays there and ends at it, since the sum is convex and made
+    of straight pieces: in a few passes, where sorting would take as long as dozens. Sums of the
+    magnitudes themselves would lose a radius that is small beside them.
     """
     magnitudes = y.abs()
     peak = magnitudes.amax(-1, keepdim=True)
     below = peak - magnitudes
-    ordered = below.sort(dim=-1).values
-    count = torch.arange(1, y.shape[-1] + 1, device=y.device, dtype=y.dtype)
-    depths = (radius + ordered.cumsum(-1)) / count
-    support = (ordered < depths).sum(-1, keepdim=True).clamp(min=1)
-    depth = depths.gather(-1, support - 1)
+    with torch.no_grad():
+        support, count = _support_l1(below.detach(), radius.detach())
+    depth = (radius + (below * support).sum(-1, keepdim=True)) / count
     # A depth beyond the peak means that y is inside already.
     return torch.where(depth >= peak, y, y.sign() * (depth - below).clamp(min=0))
+
+
+def _support_l1(below: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+    """Which d_j are smaller than the depth with Σ_j (depth − d_j)₊ = radius, as 0 and 1; how many.
+
+    Everything is a sum of floats, for which a CPU has fast code; it has none for masks.
+    """
+    whole = radius + below.sum(-1, keepdim=True)
+    depth = torch.minimum(radius, whole / below.shape[-1])
+    support = torch.empty_like(below)
+    before = None
+    while True:
+        count = torch.lt(below, depth, out=support).sum(-1, keepdim=True).clamp_(min=1)
+        if before is not None and torch.equal(count, before):
+            return support, count
+        reached = (depth - below).clamp_(min=0).sum(-1, keepdim=True)
+        depth = torch.minimum(depth, depth - (reached - radius) / count)
+        before = count
 
 
 def _project_l2(y: Tensor, radius: Tensor) -> Tensor:

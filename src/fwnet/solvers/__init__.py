@@ -8,9 +8,11 @@ from fwnet.solvers.loop import Progress
 from fwnet.solvers.penalized import solve_penalized
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.solution import Solution, Status
+from fwnet.solvers.splitting import ADMM
 from fwnet.solvers.step_rules import Backtracking, FixedStep, Harmonic, ShortStep
 
 __all__ = [
+    "ADMM",
     "CVX",
     "FISTA",
     "ISTA",

@@ -11,7 +11,14 @@ from torch import Tensor
 
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
 
-__all__ = ["checked_limits", "checked_problem", "checked_tol", "present", "weighted"]
+__all__ = [
+    "checked_limits",
+    "checked_problem",
+    "checked_start",
+    "checked_tol",
+    "present",
+    "weighted",
+]
 
 TOL = {torch.float64: 1e-10, torch.float32: 1e-6}
 
@@ -67,6 +74,17 @@ def _checked_weights(weights: Tensor | None, x: Tensor) -> Tensor | None:
     if weights.dtype != torch.bool and not ((weights >= 0) & weights.isfinite()).all():
         raise ValueError("weights must be finite and >= 0")
     return weights if weights.ndim == 1 else weights.reshape(-1, x.shape[-1])
+
+
+def checked_start(start: Tensor | None, x: Tensor, dictionary: Tensor) -> Tensor | None:
+    """Codes to begin with, one a row; a row that is not finite begins with 0."""
+    if start is None:
+        return None
+    expected = (*x.shape[:-1], dictionary.shape[1])
+    if start.shape != expected:
+        raise ValueError(f"start must have shape {expected}, got {tuple(start.shape)}")
+    start = start.detach().to(x).reshape(-1, expected[-1])
+    return torch.where(start.isfinite().all(-1, keepdim=True), start, 0.0)
 
 
 def checked_tol(tol: float | None, dtype: torch.dtype) -> float:

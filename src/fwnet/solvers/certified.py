@@ -15,6 +15,7 @@ from fwnet.sets import ConvexSet, LpBall
 from fwnet.solvers.arguments import (
     checked_limits,
     checked_problem,
+    checked_start,
     checked_tol,
     present,
     weighted,
@@ -31,6 +32,7 @@ from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.secular import Secular
 from fwnet.solvers.solution import Solution, Status
+from fwnet.solvers.splitting import ADMM
 from fwnet.solvers.step_rules import ShortStep
 
 __all__ = [
@@ -92,6 +94,7 @@ METHODS: dict[str, Callable[[], BindableMethod]] = {
     "pairwise-frank-wolfe": PairwiseFrankWolfe,
     "ista": ISTA,
     "fista": FISTA,
+    "admm": ADMM,
     "coordinate-descent": CoordinateDescent,
     "cvx": CVX,
 }
@@ -105,6 +108,7 @@ def solve(
     tol: float | None = None,
     method: str | BindableMethod = "auto",
     weights: Tensor | None = None,
+    start: Tensor | None = None,
     max_steps: int | None = None,
     time_limit: float | None = None,
     callback: Callable[[Progress], bool | None] | None = None,
@@ -126,6 +130,7 @@ def solve(
         weights: Weights ≥ 0 on the entries of x, (n,) or one for every entry, (…, n): the objective
             is then ½ Σ weight_i·(x_i − (Dz)_i)². Booleans are a mask, False for a missing value;
             what x holds there is not looked at.
+        start: Codes to begin with, (…, m), for "admm", "ista" and "fista"; the others need none.
         max_steps: Give up on a row after so many steps of the method (default: the method's).
         time_limit: Give up after so many seconds. Rows that are not done say so in their status.
         callback: Called with a `Progress` after every step; returning True stops the search.
@@ -148,7 +153,8 @@ def solve(
     n = x.shape[-1]
     x_rows, dictionary, factors = weighted(x.reshape(-1, n), dictionary, weights)
     rows = x_rows.detach() if factors is None else present(x_rows.detach(), factors)
-    problem = Constrained(dictionary.detach(), numbers, factors=factors)
+    begin = checked_start(start, x, dictionary)
+    problem = Constrained(dictionary.detach(), numbers, factors=factors, start=begin)
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
         solution = _solve_in_its_precision(problem, rows, chosen, tol, limits)
     if _asks_gradient(x, dictionary, convex_set):
@@ -194,7 +200,7 @@ def solve_rows(
     gap, norm_gap = (x.new_empty(count, dtype=torch.float64) for _ in range(2))
     status = torch.empty(count, dtype=torch.int8, device=x.device)
     num_steps = torch.empty(count, dtype=torch.int32, device=x.device)
-    shared = method.bind(problem, inner, NORM_TOL * inner) if problem.factors is None else None
+    shared = method.bind(problem, inner, NORM_TOL * inner) if problem.same_for_all_rows else None
     start = time.monotonic()
     size = _block_rows(problem, method, x.device.type)
     for first in range(0, count, size):

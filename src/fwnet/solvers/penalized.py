@@ -34,6 +34,7 @@ from fwnet.solvers.loop import BindableMethod, Limits, Progress
 from fwnet.solvers.problem import Constrained, Penalized
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.solution import Solution, Status
+from fwnet.solvers.splitting import ADMM
 
 __all__ = ["solve_penalized"]
 
@@ -56,7 +57,7 @@ def solve_penalized(
 ) -> Solution:
     """min_z ½‖x − Dz‖² + penalty·‖z‖_p for every row of x, each answer with its certificate.
 
-    The arguments are those of `solve`; "ista", "fista" and "coordinate-descent" take p = 1 only.
+    The arguments are those of `solve`; "ista", "fista", "admm" and "coordinate-descent" take p = 1 only.
     All optimal codes have the same norm here, and norm_gap is NaN. No gradients.
     """
     check_exponent(p)
@@ -65,7 +66,7 @@ def solve_penalized(
     chosen = checked_method(method)
     if not isinstance(chosen, Auto | CVX) and p != 1:
         raise ValueError(f'method {method!r} takes p = 1 only, got p = {p!r}; use "auto"')
-    if not isinstance(chosen, Auto | CVX | ISTA | FISTA | CoordinateDescent):
+    if not isinstance(chosen, Auto | CVX | ISTA | FISTA | ADMM | CoordinateDescent):
         raise ValueError(f"method {method!r} is for the constrained problem only")
     x, dictionary, weights = checked_problem(x, dictionary, weights)
     x = x.detach()
@@ -115,7 +116,12 @@ def _search_radius(
         radius = torch.where((radius > low) & (radius < high), radius, 0.5 * (low + high))
         # A row with radius c is a row x/c with radius 1.
         part = problem.select(rows)
-        unit_ball = Constrained(part.dictionary, LpBall(problem.p, 1.0), factors=part.factors)
+        unit_ball = Constrained(
+            part.dictionary,
+            LpBall(problem.p, 1.0),
+            factors=part.factors,
+            given_in=part.given_in,
+        )
         scaled = x[rows] / radius.unsqueeze(-1)
         quiet = dataclasses.replace(limits, callback=None)
         inner = solve_rows(unit_ball, scaled, method, INNER_TOL * tol, quiet)

@@ -45,32 +45,48 @@ class Certificate:
 class Problem(ABC):
     """½‖x − Dz‖² for one dictionary and many rows x; with `factors`, one on every entry of every x.
 
-    The rows of x that come here are multiplied by their factors already.
+    The rows of x that come here are multiplied by their factors already. `start` holds codes to
+    begin with, for the methods that can.
     """
 
     dictionary: Tensor  # (n, m)
     factors: Tensor | None = dataclasses.field(default=None, kw_only=True)  # (rows, n)
+    start: Tensor | None = dataclasses.field(default=None, kw_only=True)  # (rows, m)
+    given_in: torch.dtype | None = dataclasses.field(default=None, kw_only=True)  # if not its own
 
     @cached_property
     def white(self) -> Whitened:
         """The dictionary, or that of every row, in whitened coordinates."""
+        given_in = self.given_in or self.dictionary.dtype
         if self.factors is None:
-            return whiten(self.dictionary)
-        return whiten(self.factors.unsqueeze(-1) * self.dictionary)
+            return whiten(self.dictionary, given_in)
+        return whiten(self.factors.unsqueeze(-1) * self.dictionary, given_in)
+
+    @property
+    def same_for_all_rows(self) -> bool:
+        """Whether nothing here belongs to one row alone."""
+        return self.factors is None and self.start is None
 
     def to(self, dtype: torch.dtype) -> Self:
         """Hold the same numbers in another precision."""
         if dtype == self.dictionary.dtype:
             return self
-        factors = None if self.factors is None else self.factors.to(dtype)
-        other = dataclasses.replace(self, dictionary=self.dictionary.to(dtype), factors=factors)
+        other = dataclasses.replace(
+            self,
+            dictionary=self.dictionary.to(dtype),
+            factors=None if self.factors is None else self.factors.to(dtype),
+            start=None if self.start is None else self.start.to(dtype),
+            given_in=self.given_in or self.dictionary.dtype,
+        )
         return self._handing_on(other, slice(None))
 
     def select(self, rows: Tensor | slice) -> Self:
         """Keep the given rows, if they differ."""
-        if self.factors is None:
+        if self.same_for_all_rows:
             return self
-        return self._handing_on(dataclasses.replace(self, factors=self.factors[rows]), rows)
+        factors = None if self.factors is None else self.factors[rows]
+        start = None if self.start is None else self.start[rows]
+        return self._handing_on(dataclasses.replace(self, factors=factors, start=start), rows)
 
     def _handing_on(self, other: Self, rows: Tensor | slice) -> Self:
         """Give another problem the decomposition of this one, where it has been made."""
@@ -150,10 +166,11 @@ class Constrained(Problem):
         return self.convex_set.project(z)
 
     def gap(self, x: Tensor, z: Tensor, residual: Tensor) -> Tensor:
-        """h_C(Dᵀr) − ⟨Dᵀr, z⟩, the Frank-Wolfe gap."""
-        correlation = self.correlate(residual)
-        support: Tensor = self.convex_set.support(correlation)
-        return support - dot(correlation, z).squeeze(-1)
+        """½‖r‖² − (xᵀr − h_C(Dᵀr))₊²/(2‖r‖²): the Frank-Wolfe gap, for the best multiple of r."""
+        support = self.convex_set.support(self.correlate(residual)).unsqueeze(-1)
+        size = dot(residual, residual)
+        margin = (dot(x, residual) - support).clamp(min=0)
+        return (0.5 * (size - margin.square() / _positive(size))).squeeze(-1)
 
     def certify(
         self, x: Tensor, code: Tensor, dual: Tensor, dtype: torch.dtype | None = None

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fwnet.solvers.loop import BindableMethod
-from fwnet.solvers.problem import Problem
+from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import dot
 
@@ -61,8 +61,14 @@ class _Proximal:
         self.problem, self.tol, self.accelerated = problem, tol, accelerated
 
     def init(self, x: Tensor) -> ProximalState:
-        z = x.new_zeros(len(x), self.problem.dictionary.shape[1])
-        return ProximalState(self.problem, x, z, z, torch.ones_like(x[:, :1]), x)
+        problem = self.problem
+        z = problem.start
+        if z is None:
+            z = x.new_zeros(len(x), problem.dictionary.shape[1])
+        elif isinstance(problem, Constrained):
+            z = problem.convex_set.project(z)
+        one = torch.ones_like(x[:, :1])
+        return ProximalState(problem, x, z, z, one, x - problem.decode(z))
 
     def step(self, state: ProximalState, index: int) -> ProximalState:
         problem = state.problem

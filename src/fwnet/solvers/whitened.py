@@ -30,6 +30,7 @@ __all__ = [
     "whiten",
 ]
 
+ROUNDINGS = 4  # the noise of rounding has singular values up to about a third of one rounding
 GRAM_ENTRIES = 1 << 20  # of a block of V diag(w) at a time, so that it stays in the cache
 
 
@@ -76,15 +77,22 @@ class Whitened:
         return type(self)(*(function(field) for field in fields))
 
 
-def whiten(dictionary: Tensor) -> Whitened:
-    """Decompose one dictionary (n, m), or one for every row (rows, n, m), in float64."""
+def whiten(dictionary: Tensor, given_in: torch.dtype = torch.float64) -> Whitened:
+    """Decompose one dictionary (n, m), or one for every row (rows, n, m), in float64.
+
+    Singular values that are no more than the rounding of `given_in`, the dtype in which the numbers
+    were given, count as 0: atoms whose entries add up to 0 do so in float32 only roughly.
+    """
     wide = dictionary.to(torch.float64)
     if _is_identity(wide):
         ones = torch.ones_like(wide[0])
         return Whitened(basis=wide, metric=ones, to_white=wide, scale=ones[:1])
     u, s, basis = torch.linalg.svd(wide, full_matrices=False)
     largest = s[..., :1]
-    kept = s > largest * (max(wide.shape[-2:]) * torch.finfo(wide.dtype).eps)
+    rounding = max(
+        max(wide.shape[-2:]) * torch.finfo(wide.dtype).eps, ROUNDINGS * torch.finfo(given_in).eps
+    )
+    kept = s > largest * rounding
     if dictionary.ndim == 2:
         u, s, basis, kept = u[:, kept], s[kept], basis[kept], kept[kept]
     # What is not kept has an x̂ of 0 and no column in V: it takes no part.

@@ -1,0 +1,124 @@
+"""ADMM: the squares are minimized exactly, the regularizer by its proximal operator, in turn.
+
+    z = prox(s),   w = argmin ½‖x − Dw‖² + ½ρ‖w − (2z − s)‖²,   s ← s + β(w − z)
+
+This is the alternating direction method of multipliers in the form of Douglas and Rachford: one
+vector s a row, s − z being the multiplier over ρ. In whitened coordinates w costs two products and
+a division by h + ρ, h being the eigenvalues of DᵀD, whatever their spread; so it takes tens of
+iterations where gradient steps take hundreds. Made for loose tolerances: near the solution the
+others converge faster.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fwnet.solvers.loop import BindableMethod
+from fwnet.solvers.problem import Problem
+from fwnet.solvers.rows import RowState
+from fwnet.solvers.whitened import Whitened, dot
+
+__all__ = ["ADMM"]
+
+
+@dataclass(frozen=True)
+class SplittingState(RowState):
+    """What goes around, and the feasible code that it stands for."""
+
+    problem: Problem
+    white: Whitened
+    x: Tensor  # the part of the signal in the range of D
+    target: Tensor  # x̂, (rows, k)
+    share: Tensor  # h/(h + ρ), (k,) or (rows, k)
+    spring: Tensor  # ρ, (1,) or (rows, 1)
+    s: Tensor  # (rows, m)
+    z: Tensor  # prox(s)
+    residual: Tensor  # x − Dz
+
+    def select(self, rows: Tensor | slice) -> SplittingState:
+        """Keep the given rows; what all rows share has no rows."""
+        shared = self.white.shared
+        own = ("x", "target", "s", "z", "residual", *(() if shared else ("share", "spring")))
+        fields = {name: getattr(self, name) for name in ("share", "spring")}
+        fields |= {name: getattr(self, name)[rows] for name in own}
+        return SplittingState(self.problem.select(rows), self.white.select(rows), **fields)
+
+
+@dataclass(frozen=True)
+class ADMM(BindableMethod):
+    """The alternating direction method of multipliers; a step is a few iterations.
+
+    Args:
+        relaxation: β in (0, 2): how much further than w to go.
+        iterations_a_step: How many iterations between two looks at the gap.
+    """
+
+    relaxation: float = 1.7
+    iterations_a_step: int = 5
+    max_steps: int = 2_000
+
+    def __post_init__(self) -> None:
+        if not 0 < self.relaxation < 2:
+            raise ValueError(f"relaxation must be in (0, 2), got {self.relaxation!r}")
+        if not self.iterations_a_step >= 1:
+            raise ValueError(f"iterations_a_step must be >= 1, got {self.iterations_a_step!r}")
+
+    def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Splitting:
+        """Make it ready for the rows of a problem."""
+        return _Splitting(problem, tol, self.relaxation, self.iterations_a_step)
+
+
+class _Splitting:
+    def __init__(self, problem: Problem, tol: float, relaxation: float, iterations: int):
+        self.problem, self.tol = problem, tol
+        self.relaxation, self.iterations = relaxation, iterations
+
+    def init(self, x: Tensor) -> SplittingState:
+        problem = self.problem
+        x = problem.inside(x)
+        white = problem.white.to(x.dtype)
+        eigenvalues = white.scale**2 / white.metric
+        # Between the stiff and the soft directions of D: the geometric mean of the eigenvalues.
+        spring = eigenvalues.log().mean(-1, keepdim=True).exp()
+        z, residual = problem.start, x
+        if z is None:
+            z = s = x.new_zeros(len(x), problem.dictionary.shape[1])
+        else:
+            # The multiplier of an optimal code is its own correlation with what is left of x.
+            residual = x - problem.decode(z)
+            s = z + problem.correlate(residual) / spring
+        return SplittingState(
+            problem,
+            white,
+            x,
+            white.whiten(x) / white.scale,
+            eigenvalues / (eigenvalues + spring),
+            spring,
+            s,
+            z,
+            residual,
+        )
+
+    def step(self, state: SplittingState, index: int) -> SplittingState:
+        white, s = state.white, state.s
+        for _ in range(self.iterations):
+            z = state.problem.prox(s, 1 / state.spring)
+            mirrored = 2 * z - s
+            inner = state.share * (state.target - white.synthesize(mirrored))
+            w = white.analyze(inner).add_(mirrored)
+            s = torch.add(s, w.sub_(z), alpha=self.relaxation)
+        z = state.problem.prox(s, 1 / state.spring)
+        residual = state.x - state.problem.decode(z)
+        return SplittingState(
+            state.problem, white, state.x, state.target, state.share, state.spring, s, z, residual
+        )
+
+    def finished(self, state: SplittingState) -> Tensor:
+        gap = state.problem.gap(state.x, state.z, state.residual)
+        return gap <= self.tol * 0.5 * dot(state.x, state.x).squeeze(-1)
+
+    def answer(self, state: SplittingState) -> tuple[Tensor, Tensor]:
+        return state.z, state.residual
