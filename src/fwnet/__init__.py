@@ -15,7 +15,7 @@ from fwnet.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fwnet import coding, data, functional, metrics, models, nn, sets, solvers, training
-    from fwnet.coding import LpCoder
+    from fwnet.coding import LpCoder, LpDictionaryLearning
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
     from fwnet.models import LISTA, MLP, FWNet, LCoD, load_model
     from fwnet.sets import ConvexSet, LpBall
@@ -29,6 +29,7 @@ __all__ = [
     "LCoD",
     "LpBall",
     "LpCoder",
+    "LpDictionaryLearning",
     "Solution",
     "coding",
     "data",
@@ -53,6 +54,7 @@ _HOMES = {
     "LISTA": "fwnet.models",
     "LpBall": "fwnet.sets",
     "LpCoder": "fwnet.coding",
+    "LpDictionaryLearning": "fwnet.coding",
     "MLP": "fwnet.models",
     "Solution": "fwnet.solvers",
     "dual_exponent": "fwnet.functional",

@@ -42,7 +42,7 @@ def test_is_the_constrained_solution_of_its_own_norm(p):
         torch.testing.assert_close(code[row], same, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["auto", "ista", "fista", "coordinate-descent", "cvx"])
+@pytest.mark.parametrize("method", ["auto", "ista", "fista", "admm", "coordinate-descent", "cvx"])
 def test_every_method_finds_the_lasso(method):
     x, dictionary = gaussian(4, 10, 25)
     if method == "cvx":

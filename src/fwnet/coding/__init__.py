@@ -1,5 +1,6 @@
 """Codes of whole data sets: scikit-learn estimators, files of rows, networks trained on those."""
 
+from fwnet.coding.dictionary_learning import LearningProgress, LpDictionaryLearning
 from fwnet.coding.encode import EncodeReport, encode_file
 from fwnet.coding.errors import EncodeError
 from fwnet.coding.lp_coder import LpCoder
@@ -11,7 +12,9 @@ __all__ = [
     "EncodeError",
     "EncodeProgress",
     "EncodeReport",
+    "LearningProgress",
     "LpCoder",
+    "LpDictionaryLearning",
     "encode_file",
     "train_coder",
 ]

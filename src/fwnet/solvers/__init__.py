@@ -4,6 +4,7 @@ from fwnet.solvers.certified import METHODS, Auto, solve
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe
+from fwnet.solvers.ksvd import KSVD, ksvd, omp
 from fwnet.solvers.loop import Progress
 from fwnet.solvers.penalized import solve_penalized
 from fwnet.solvers.proximal import FISTA, ISTA
@@ -16,6 +17,7 @@ __all__ = [
     "CVX",
     "FISTA",
     "ISTA",
+    "KSVD",
     "METHODS",
     "Auto",
     "Backtracking",
@@ -28,6 +30,8 @@ __all__ = [
     "ShortStep",
     "Solution",
     "Status",
+    "ksvd",
+    "omp",
     "solve",
     "solve_penalized",
 ]

@@ -57,8 +57,8 @@ def solve_penalized(
 ) -> Solution:
     """min_z ½‖x − Dz‖² + penalty·‖z‖_p for every row of x, each answer with its certificate.
 
-    The arguments are those of `solve`; "ista", "fista", "admm" and "coordinate-descent" take p = 1 only.
-    All optimal codes have the same norm here, and norm_gap is NaN. No gradients.
+    The arguments are those of `solve`; "ista", "fista", "admm" and "coordinate-descent" take p = 1
+    only. All optimal codes have the same norm here, and norm_gap is NaN. No gradients.
     """
     check_exponent(p)
     if not 0 < penalty < math.inf:

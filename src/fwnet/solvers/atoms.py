@@ -1,0 +1,53 @@
+"""Dictionaries whose atoms have norm 1: made, improved, and mended. Atoms are rows here, (m, n)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+__all__ = ["improve_atoms", "initial_atoms", "replace_atoms", "worst_rows"]
+
+
+def initial_atoms(x: Tensor, num_atoms: int, generator: torch.Generator) -> Tensor:
+    """Draw rows of x at random, brought to norm 1; where there are too few, random directions."""
+    order = torch.randperm(len(x), generator=generator).to(x.device)
+    lengths = x.square().sum(-1)
+    nonzero = order[lengths[order] > 0][:num_atoms]
+    random = torch.randn(num_atoms - len(nonzero), x.shape[1], generator=generator)
+    return normalize(torch.cat([x[nonzero], random.to(x)]), dim=-1)
+
+
+def improve_atoms(
+    atoms: Tensor, codes_gram: Tensor, codes_signals: Tensor, num_sweeps: int = 1
+) -> Tensor:
+    """min_D ½‖X − ZD‖²  s.t.  ‖d_j‖ = 1, one atom after the other, given A = ZᵀZ and B = ZᵀX.
+
+    d_j ← g/‖g‖, g = B_j − Σ_{k≠j} A_jk d_k, is the exact minimizer on the sphere: the objective
+    never rises. An atom that no code uses stays as it is.
+    """
+    atoms = atoms.clone()
+    own = codes_gram.diagonal()
+    for _ in range(num_sweeps):
+        for j in range(len(atoms)):
+            wanted = codes_signals[j] - codes_gram[j] @ atoms + own[j] * atoms[j]
+            length = wanted.norm()
+            atoms[j] = torch.where(length > 0, wanted / length, atoms[j])
+    return atoms
+
+
+def worst_rows(residual: Tensor, count: int) -> Tensor:
+    """The `count` rows of which most is left, the worst first; fewer if there are not as many."""
+    energy = residual.square().sum(-1)
+    chosen = energy.topk(min(count, len(energy)))
+    return chosen.indices[chosen.values > 0]
+
+
+def replace_atoms(atoms: Tensor, unused: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+    """Put what is left of the worst rows in the place of unused atoms; tell which were replaced."""
+    index = unused.nonzero().squeeze(-1)
+    worst = worst_rows(residual, len(index))
+    index = index[: len(worst)]
+    atoms = atoms.clone()
+    atoms[index] = normalize(residual[worst], dim=-1)
+    return atoms, index
