@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-__all__ = ["code_error"]
+__all__ = ["code_error", "error_rate"]
 
 
 def code_error(code: Tensor, target: Tensor) -> Tensor:
@@ -19,3 +19,13 @@ def code_error(code: Tensor, target: Tensor) -> Tensor:
             f"got {tuple(code.shape)}"
         )
     return (code - target).square().sum(-1).mean()
+
+
+def error_rate(scores: Tensor, labels: Tensor) -> Tensor:
+    """The part of the samples whose largest score is not that of their class, in [0, 1]."""
+    if scores.shape[:-1] != labels.shape:
+        raise ValueError(
+            f"expected one label for each of the scores {tuple(scores.shape[:-1])}, "
+            f"got {tuple(labels.shape)}"
+        )
+    return (scores.argmax(-1) != labels).double().mean()

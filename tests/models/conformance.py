@@ -1,4 +1,4 @@
-"""What every coding network must do; a model's test class inherits it."""
+"""What every model, and every coding network, must do; a model's test class inherits it."""
 
 import copy
 import json
@@ -13,15 +13,13 @@ FEATURES, ATOMS, LAYERS = 6, 9, 4
 
 
 class ModelConformance:
-    """Subclasses name the `model` and the `options` to test it with."""
+    """Subclasses name the `model`, say how to `make` it, and how many `outputs` it has."""
 
     model = ""
-    options: dict = {}
+    outputs = ATOMS
 
-    def make(self, seed=0, **changes):
-        generator = torch.Generator().manual_seed(seed)
-        options = {**self.options, **changes}
-        return MODELS[self.model](FEATURES, ATOMS, LAYERS, generator=generator, **options)
+    def make(self, seed=0):
+        raise NotImplementedError
 
     @pytest.fixture
     def x(self):
@@ -32,10 +30,11 @@ class ModelConformance:
 
     def test_shapes(self, x):
         network = self.make()
-        assert network(x).shape == (5, ATOMS)
-        assert network(x[0]).shape == (ATOMS,)
-        assert network(x.reshape(1, 5, FEATURES)).shape == (1, 5, ATOMS)
-        assert network(x[:0]).shape == (0, ATOMS)
+        assert network(x).shape == (5, self.outputs)
+        assert network(x[0]).shape == (self.outputs,)
+        assert network(x.reshape(1, 5, FEATURES)).shape == (1, 5, self.outputs)
+        assert network(x[:0]).shape == (0, self.outputs)
+        assert network.encode(x).shape == (5, ATOMS)
 
     def test_rows_do_not_depend_on_each_other(self, x):
         network = self.make()
@@ -45,13 +44,8 @@ class ModelConformance:
         with pytest.raises(ValueError, match=r"n = 6, got \(5, 5\)"):
             self.make()(x[:, :-1])
 
-    def test_a_last_layer_rebuilds_signals(self, x):
-        network = self.make(reconstruct=True)
-        assert network(x).shape == x.shape
-        assert network.encode(x).shape == (5, ATOMS)
-
     def test_every_parameter_gets_a_gradient(self, x):
-        network = self.make(reconstruct=True)
+        network = self.make()
         network(x).square().sum().backward()
         for name, parameter in network.named_parameters():
             assert parameter.grad.isfinite().all(), name
@@ -75,7 +69,7 @@ class ModelConformance:
         with safe_open(tmp_path / "m.safetensors", framework="pt") as file:
             about = json.loads(file.metadata()["fwnet"])
         assert about["notes"] == {"data": "none"}
-        assert about["config"]["num_layers"] == LAYERS
+        assert about["config"] == network.config
 
     def test_float64_survives_a_file(self, x, tmp_path):
         network = self.make().double()
@@ -92,7 +86,8 @@ class ModelConformance:
         other = copy.deepcopy(network)
         assert other.config == network.config
         with torch.no_grad():
-            network.first.weight.zero_()
+            for parameter in network.parameters():
+                parameter.mul_(0.5)
         assert not torch.equal(other(x), network(x))
 
     def test_compiles_into_one_graph(self, x):
@@ -110,6 +105,32 @@ class ModelConformance:
 
     def test_repr_names_the_model(self):
         assert repr(self.make()).startswith(f"{self.model}(")
+
+    def test_watched_numbers_can_be_written_as_json(self):
+        json.dumps(self.make().watched(), allow_nan=False)
+
+
+class CodingConformance(ModelConformance):
+    """Subclasses name the `options` to test a coding network with, too."""
+
+    options: dict = {}
+
+    def make(self, seed=0, **changes):
+        generator = torch.Generator().manual_seed(seed)
+        options = {**self.options, **changes}
+        return MODELS[self.model](FEATURES, ATOMS, LAYERS, generator=generator, **options)
+
+    def test_a_last_layer_rebuilds_signals(self, x):
+        network = self.make(reconstruct=True)
+        assert network(x).shape == x.shape
+        assert network.encode(x).shape == (5, ATOMS)
+
+    def test_every_parameter_of_a_rebuilding_network_gets_a_gradient(self, x):
+        network = self.make(reconstruct=True)
+        network(x).square().sum().backward()
+        for name, parameter in network.named_parameters():
+            assert parameter.grad.isfinite().all(), name
+            assert parameter.grad.abs().sum() > 0, name
 
     def test_depth_widths_and_sharing_are_those_of_every_model(self):
         separate, shared = self.make(share_weights=False), self.make(share_weights=True)
@@ -129,9 +150,6 @@ class ModelConformance:
         torch.testing.assert_close(
             rebuilding(100 * x), 100 * self.make(reconstruct=True)(x), rtol=1e-4, atol=1e-4
         )
-
-    def test_watched_numbers_can_be_written_as_json(self):
-        json.dumps(self.make().watched(), allow_nan=False)
 
     @pytest.mark.parametrize("name", ["num_features", "num_atoms", "num_layers"])
     @pytest.mark.parametrize("value", [0, -1, 2.0])

@@ -10,49 +10,138 @@ from safetensors.torch import save_file
 from sklearn.linear_model import Lasso
 
 import fwnet
-from fwnet.models import MLP, MODELS, FWNet, ModelFileError, create_model, load_model
+from fwnet.models import (
+    MLP,
+    MODELS,
+    CodeClassifier,
+    FeedForward,
+    FWNet,
+    ModelFileError,
+    create_model,
+    load_model,
+)
 from fwnet.models.lcod import LCoD
 from fwnet.models.lista import LISTA
-from tests.models.conformance import ModelConformance
+from tests.models.conformance import ATOMS, FEATURES, CodingConformance, ModelConformance
 
 
-class TestFWNet(ModelConformance):
+class TestFWNet(CodingConformance):
     model = "FWNet"
     options = {"radius": 2.0, "p": 1.5}
 
 
-class TestFWNetWithEverythingLearned(ModelConformance):
+class TestFWNetWithEverythingLearned(CodingConformance):
     model = "FWNet"
     options = {"p_per_layer": True, "learn_radius": True, "p": 1.7, "radius": 3.0}
 
 
-class TestFWNetWithoutSkip(ModelConformance):
+class TestFWNetWithoutSkip(CodingConformance):
     model = "FWNet"
     options = {"skip": False, "step_sizes": [1.0, 0.9, 0.8, 0.7], "p": 1.4}
 
 
-class TestMLP(ModelConformance):
+class TestMLP(CodingConformance):
     model = "MLP"
 
 
-class TestMLPWithLinearOutput(ModelConformance):
+class TestMLPWithLinearOutput(CodingConformance):
     model = "MLP"
     options = {"linear_output": True}
 
 
-class TestLISTA(ModelConformance):
+class TestLISTA(CodingConformance):
     model = "LISTA"
     options = {"threshold": 0.01}
 
 
-class TestLCoD(ModelConformance):
+class TestLCoD(CodingConformance):
     model = "LCoD"
     options = {"threshold": 0.01}
 
 
+class TestCodeClassifier(ModelConformance):
+    model = "CodeClassifier"
+    outputs = 4
+
+    def make(self, seed=0):
+        encoder = {
+            "model": "FWNet",
+            "num_features": FEATURES,
+            "num_atoms": ATOMS,
+            "num_layers": 3,
+            "p": 1.5,
+        }
+        generator = torch.Generator().manual_seed(seed)
+        return CodeClassifier(encoder, self.outputs, generator=generator)
+
+    def test_codes_are_those_of_the_network(self, x):
+        encoder = FWNet(FEATURES, ATOMS, 3, p=1.4, radius=2.0).double()
+        classifier = CodeClassifier.on(encoder, 4)
+        assert torch.equal(classifier.encode(x.double()), encoder(x.double()))
+        with torch.no_grad():
+            encoder.first.weight.zero_()
+        assert classifier.encode(x.double()).abs().sum() > 0
+
+    def test_what_is_watched_is_that_of_the_network(self):
+        assert self.make().watched()["p"] == pytest.approx(1.5)
+
+    @pytest.mark.parametrize(
+        ("encoder", "message"),
+        [
+            ("FWNet", "must be a mapping with a model, got 'FWNet'"),
+            ({"model": "nothing"}, "must be one of"),
+            ({"model": "FeedForward", "num_features": 3, "hidden": [2], "num_classes": 2}, "codes"),
+            (
+                {
+                    "model": "FWNet",
+                    "num_features": 3,
+                    "num_atoms": 2,
+                    "num_layers": 2,
+                    "reconstruct": True,
+                },
+                "must give codes",
+            ),
+        ],
+    )
+    def test_bad_encoders(self, encoder, message):
+        with pytest.raises(ValueError, match=message):
+            CodeClassifier(encoder, 3)
+
+    @pytest.mark.parametrize("count", [1, 0, 2.0])
+    def test_bad_numbers_of_classes(self, count):
+        with pytest.raises(ValueError, match="num_classes must be an integer >= 2"):
+            CodeClassifier.on(FWNet(3, 4, 2), count)
+
+
+class TestFeedForward(ModelConformance):
+    model = "FeedForward"
+    outputs = 4
+
+    def make(self, seed=0):
+        generator = torch.Generator().manual_seed(seed)
+        return FeedForward(FEATURES, [8, ATOMS], self.outputs, generator=generator)
+
+    def test_weights_are_those_that_lecun_counts(self):
+        for hidden, weights in (
+            ([300, 100], 266_200),
+            ([500, 150], 468_500),
+            ([500, 300], 545_000),
+        ):
+            model = FeedForward(784, hidden, 10)
+            assert sum(w.numel() for w in model.parameters() if w.ndim == 2) == weights
+
+    def test_bad_widths(self):
+        with pytest.raises(ValueError, match=r"all widths must be integers >= 1, got \[3, 0, 2\]"):
+            FeedForward(3, [0], 2)
+
+
 def test_every_model_is_tested():
-    tested = {c.model for c in ModelConformance.__subclasses__()}
+    tested = {c.model for c in all_subclasses(ModelConformance)}
     assert tested >= set(MODELS)
+
+
+def all_subclasses(kind):
+    return {c for child in kind.__subclasses__() for c in (child, *all_subclasses(child))}
 
 
 def normal(*shape, seed=0):

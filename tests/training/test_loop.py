@@ -1,14 +1,16 @@
 import json
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
 from safetensors import safe_open
 
 from fwnet.data import synthetic_codes
-from fwnet.models import LISTA, FWNet, load_model
+from fwnet.models import LISTA, FeedForward, FWNet, load_model
 from fwnet.training import (
+    Classification,
     CodeRegression,
     DivergedError,
     Task,
@@ -170,6 +172,135 @@ def test_the_best_epoch_is_kept():
     result = train(model, Scripted(d.signals, d.codes), CONFIG, keep_best=True)
     assert result.best_epoch == 2
     assert_same(weights(model), seen[1])
+
+
+def scripted(*figures):
+    """A task whose validation figures are given."""
+    values = iter(figures)
+
+    class Scripted(CodeRegression):
+        def validate(self, model):
+            return next(values)
+
+    d = data()
+    return Scripted(d.signals, d.codes)
+
+
+def test_of_equally_good_epochs_the_last_is_kept():
+    result = train(network(), scripted(5.0, 2.0, 2.0, 4.0), CONFIG, keep_best=True)
+    assert result.best_epoch == 3
+
+
+def test_patience_ends_a_training_that_no_longer_improves(tmp_path):
+    config = replace(CONFIG, num_epochs=8)
+    figures = (5.0, 2.0, 2.0, 3.0, 1.0)
+    result = train(
+        network(), scripted(*figures), config, keep_best=True, patience=2, folder=tmp_path
+    )
+    assert [record["epoch"] for record in result.history] == [1, 2, 3, 4]
+    assert result.best_epoch == 3
+    again = train(
+        network(), scripted(), config, keep_best=True, patience=2, folder=tmp_path, resume=True
+    )
+    assert again.history == result.history
+
+
+def test_the_mean_of_the_weights_is_kept_and_validated():
+    seen, trained = [], []
+
+    class Watched(CodeRegression):
+        def loss(self, model, *batch):
+            trained.append(weights(model))
+            return super().loss(model, *batch)
+
+        def validate(self, model):
+            seen.append(weights(model))
+            return super().validate(model)
+
+    d, model = data(), network()
+    config = replace(CONFIG, num_epochs=1, average=0.8)
+    train(model, Watched(d.signals, d.codes, d.test_signals, d.test_codes), config)
+    plain = network()
+    train(plain, task(), replace(config, average=0.0))
+    after = [*trained[1:], weights(plain)]
+    for name, _ in model.named_parameters():
+        mean = after[0][name]
+        for step, value in enumerate([state[name] for state in after], start=1):
+            mean = torch.lerp(mean, value, max(0.2, 1 / step))
+        torch.testing.assert_close(weights(model)[name], mean)
+    assert_same(weights(model), seen[0])
+
+
+def test_a_mean_survives_an_interruption(tmp_path):
+    config = replace(CONFIG, average=0.9)
+    model = network()
+    train(model, task(), config)
+
+    class Interrupted(CodeRegression):
+        left = 27
+
+        def loss(self, model, *batch):
+            Interrupted.left -= 1
+            if Interrupted.left == 0:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().loss(model, *batch)
+
+    d = data()
+    interrupted = Interrupted(d.signals, d.codes, d.test_signals, d.test_codes)
+    with pytest.raises(KeyboardInterrupt):
+        train(network(), interrupted, config, folder=tmp_path, checkpoint_seconds=1e-9)
+    resumed = network()
+    train(resumed, task(), config, folder=tmp_path, resume=True)
+    assert_same(weights(resumed), weights(model))
+
+
+class TestClassification:
+    def digits(self, **options):
+        generator = torch.Generator().manual_seed(0)
+        centers = 2 * torch.randn(3, 6, generator=generator)
+        labels = torch.arange(300) % 3
+        x = centers[labels] + torch.randn(300, 6, generator=generator)
+        return Classification(x[:240], labels[:240], x[240:], labels[240:], **options)
+
+    def network(self):
+        generator = torch.Generator().manual_seed(1)
+        return FeedForward(6, [12], 3, generator=generator)
+
+    @pytest.mark.parametrize("radius", [0.0, 0.5])
+    def test_classes_are_learned(self, radius):
+        model, task = self.network(), self.digits(adversarial_radius=radius)
+        assert task.validate(model) > 0.3
+        train(model, task, replace(CONFIG, num_epochs=20))
+        assert task.validate(model) < 0.1
+
+    def test_neighbors_are_at_the_radius_and_told_apart_worse(self):
+        model, task = self.network(), self.digits(adversarial_radius=0.3)
+        seen = []
+
+        def watched(x):
+            seen.append(x.detach())
+            return model(x)
+
+        x, y = task.inputs[:50], task.targets[:50]
+        task.loss(watched, x, y)
+        torch.testing.assert_close((seen[1] - x).norm(dim=-1), torch.full((50,), 0.3))
+        worst = self.digits().loss(model, seen[1], y)
+        assert self.digits().loss(model, x, y) < worst
+        for _ in range(5):
+            noise = torch.nn.functional.normalize(torch.randn_like(x), dim=-1)
+            assert self.digits().loss(model, x + 0.3 * noise, y) < worst
+
+    def test_a_loss_is_that_of_the_two(self):
+        model, task = self.network(), self.digits(adversarial_radius=1e-6)
+        x, y = task.inputs[:50], task.targets[:50]
+        torch.testing.assert_close(task.loss(model, x, y), self.digits().loss(model, x, y))
+
+    def test_bad_radius(self):
+        with pytest.raises(ValueError, match="adversarial_radius must be >= 0, got -1"):
+            self.digits(adversarial_radius=-1)
+
+    def test_another_radius_is_another_task(self):
+        assert self.digits().fingerprint() != self.digits(adversarial_radius=1.0).fingerprint()
 
 
 class Exploding(CodeRegression):
@@ -356,12 +487,12 @@ def test_epochs_go_through_the_data_in_an_order_of_their_own():
 def test_validation_comes_in_pairs():
     d = data()
     for pair in ((d.test_signals, None), (d.test_signals[:0], d.test_codes[:0])):
-        with pytest.raises(ValueError, match="validation signals and codes, or neither"):
+        with pytest.raises(ValueError, match="validation inputs and targets, or neither"):
             CodeRegression(d.signals, d.codes, *pair)
 
 
-def test_a_code_for_every_signal():
-    with pytest.raises(ValueError, match="got 3 signals, 2 codes"):
+def test_a_target_for_every_input():
+    with pytest.raises(ValueError, match="got 3 inputs, 2 targets"):
         CodeRegression(torch.zeros(3, 2), torch.zeros(2, 4))
 
 

@@ -1,5 +1,7 @@
 """Networks with a published name, in one registry."""
 
+from fwnet.models.classifiers import CodeClassifier, FeedForward
+from fwnet.models.coding_network import CodingNetwork
 from fwnet.models.fwnet import MLP, FWNet
 from fwnet.models.lcod import LCoD
 from fwnet.models.lista import LISTA
@@ -10,7 +12,10 @@ __all__ = [
     "LISTA",
     "MLP",
     "MODELS",
+    "CodeClassifier",
+    "CodingNetwork",
     "FWNet",
+    "FeedForward",
     "LCoD",
     "Model",
     "ModelFileError",

@@ -3,9 +3,10 @@
 from fwnet.training.checkpoint import TrainingError
 from fwnet.training.config import ConfigError, TrainingConfig
 from fwnet.training.loop import DivergedError, TrainingProgress, TrainingResult, train
-from fwnet.training.task import CodeRegression, Task
+from fwnet.training.task import Classification, CodeRegression, Task
 
 __all__ = [
+    "Classification",
     "CodeRegression",
     "ConfigError",
     "DivergedError",

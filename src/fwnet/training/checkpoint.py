@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from fwnet.models import Model, ModelFileError, read_weights, write_weights
 from fwnet.training.config import TrainingConfig
 
-__all__ = ["Position", "RunFolder", "TrainingError"]
+__all__ = ["KeptWeights", "Position", "RunFolder", "TrainingError"]
 
 STATE, HISTORY, CONFIG, MODEL = (
     "checkpoint.safetensors",
@@ -36,8 +36,9 @@ class Position:
     Attributes:
         step: How many steps have been taken.
         loss_sum: The sum of the losses of the epoch that is under way.
-        best: The best validation figure so far, and the epoch it was seen after.
-        best_epoch: That epoch.
+        best: The best validation figure so far.
+        best_epoch: The last epoch that it was seen after, where the weights of that are kept.
+        improved_epoch: The first one.
         seconds: How long the training took, over all its parts.
     """
 
@@ -45,7 +46,21 @@ class Position:
     loss_sum: float = 0.0
     best: float = float("inf")
     best_epoch: int = 0
+    improved_epoch: int = 0
     seconds: float = 0.0
+
+
+@dataclass
+class KeptWeights:
+    """Weights beside those that are trained, by name.
+
+    Attributes:
+        best: Those of the best epoch so far.
+        mean: The running mean of the parameters.
+    """
+
+    best: dict[str, Tensor] = field(default_factory=dict)
+    mean: dict[str, Tensor] = field(default_factory=dict)
 
 
 class RunFolder:
@@ -79,12 +94,13 @@ class RunFolder:
         self,
         model: Model,
         optimizer: torch.optim.Optimizer,
-        best_weights: Mapping[str, Tensor],
+        kept: KeptWeights,
         position: Position,
     ) -> None:
         """Put weights, optimizer and position into one file, replaced as a whole."""
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
-        tensors |= {f"best.{name}": value for name, value in best_weights.items()}
+        tensors |= {f"best.{name}": value for name, value in kept.best.items()}
+        tensors |= {f"mean.{name}": value for name, value in kept.mean.items()}
         for index, state in optimizer.state_dict()["state"].items():
             for name, value in state.items():
                 if isinstance(value, Tensor):
@@ -94,8 +110,8 @@ class RunFolder:
 
     def load(
         self, model: Model, optimizer: torch.optim.Optimizer
-    ) -> tuple[Position, dict[str, Tensor]] | None:
-        """Bring back what `save` kept, and the best weights; None where there is nothing yet."""
+    ) -> tuple[Position, KeptWeights] | None:
+        """Bring back what `save` kept; None where there is nothing yet."""
         if not self.has_checkpoint:
             return None
         try:
@@ -104,7 +120,9 @@ class RunFolder:
         except (ModelFileError, KeyError, ValueError) as error:
             raise TrainingError(f"{self.path / STATE} cannot be read: {error}") from error
         self._check_identity(about["identity"])
-        parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}}
+        parts: dict[str, dict[str, Tensor]] = {
+            part: {} for part in ("model", "best", "mean", "optimizer")
+        }
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")
             parts[part][rest] = tensor
@@ -115,7 +133,7 @@ class RunFolder:
             state.setdefault(int(index), {})[key] = tensor
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state, "param_groups": groups})
-        return Position(**about["position"]), parts["best"]
+        return Position(**about["position"]), KeptWeights(parts["best"], parts["mean"])
 
     @property
     def has_checkpoint(self) -> bool:

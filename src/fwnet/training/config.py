@@ -45,6 +45,11 @@ class TrainingConfig:
     weight_decay: float = _setting(
         2e-4, "The factor λ of λ/2·‖W‖² in the objective. On matrices alone, never on p or γ."
     )
+    average: float = _setting(
+        0.0,
+        "The factor a step of a running mean of the weights, 0.999 say. The mean is what is "
+        "validated and kept; 0 keeps the last weights.",
+    )
     precision: Literal["float32", "tf32", "bf16"] = _setting(
         "float32", "Of matrix products: float32, or on a GPU tf32 or bf16."
     )
@@ -66,6 +71,7 @@ class TrainingConfig:
             ("clip_norm", lambda v: v is None or 0 < v < math.inf, "a number > 0"),
             ("momentum", lambda v: 0 <= v < 1, "in [0, 1)"),
             ("weight_decay", lambda v: 0 <= v < math.inf, "a number >= 0"),
+            ("average", lambda v: 0 <= v < 1, "in [0, 1)"),
         ]
         for name, is_right, expected in numbers:
             _check(name, getattr(self, name), is_right, expected)

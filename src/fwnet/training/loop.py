@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from fwnet.models import Model
-from fwnet.training.checkpoint import Position, RunFolder, TrainingError
+from fwnet.training.checkpoint import KeptWeights, Position, RunFolder, TrainingError
 from fwnet.training.config import TrainingConfig
 from fwnet.training.interrupts import deferred_interrupts
 from fwnet.training.processes import Processes
@@ -71,6 +70,7 @@ def train(
     resume: bool = False,
     force: bool = False,
     keep_best: bool = False,
+    patience: int | None = None,
     notes: Mapping[str, Any] | None = None,
     checkpoint_seconds: float = 30.0,
     progress: Listener | None = None,
@@ -90,6 +90,7 @@ def train(
         resume: Go on from the checkpoint of an earlier run with the same settings, if there is one.
         force: Begin anew though the folder holds an earlier run.
         keep_best: End with the weights of the epoch that had the best validation figure.
+        patience: End early when that figure did not improve for so many epochs.
         notes: What the file of the model should say beside settings and figures.
         checkpoint_seconds: How much work a kill may cost.
         progress: Called with a `TrainingProgress` now and then.
@@ -109,6 +110,7 @@ def train(
                 "data": task.fingerprint(),
                 "model_config": model.config,
                 "keep_best": keep_best,
+                "patience": patience,
             },
         )
         run_folder.check_unasked(resume=resume, force=force)
@@ -117,7 +119,7 @@ def train(
             run_folder.prepare(config, resume=resume)
         processes.wait()
     model.to(processes.device).train()
-    run = _Run(model, task.to(processes.device), config, processes, run_folder, keep_best)
+    run = _Run(model, task.to(processes.device), config, processes, run_folder, keep_best, patience)
     run.restore()
     with matrix_precision(config):
         result = run.go(rows, checkpoint_seconds, progress or (lambda _: None))
@@ -146,9 +148,11 @@ class _Run:
         processes: Processes,
         folder: RunFolder | None,
         keep_best: bool,
+        patience: int | None,
     ) -> None:
         self.model, self.task, self.config = model, task, config
         self.processes, self.folder, self.keep_best = processes, folder, keep_best
+        self.patience = patience
         self.optimizer = make_optimizer(model, config)
         # A recording is made of one process's work; averages over processes are not in it.
         record = processes.device.type == "cuda" and processes.count == 1
@@ -158,7 +162,9 @@ class _Run:
         self.steps_per_epoch = task.steps_per_epoch(config)
         self.num_steps = config.num_epochs * self.steps_per_epoch
         self.position = Position()
-        self.best_weights: dict[str, Tensor] = {}
+        self.kept = KeptWeights()
+        if config.average:
+            self.kept.mean = {n: w.detach().clone() for n, w in model.named_parameters()}
         self.history: list[dict[str, Any]] = []
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=processes.device)
         self.validation: float | None = None
@@ -170,7 +176,9 @@ class _Run:
         kept = self.folder.load(self.model, self.optimizer)
         if kept is None:
             return
-        self.position, self.best_weights = kept
+        self.position, self.kept = kept
+        where = self.processes.device
+        self.kept.mean = {name: value.to(where) for name, value in self.kept.mean.items()}
         self.loss_sum.fill_(self.position.loss_sum)
         if self.processes.is_first:
             self.history = self.folder.history(self.position.step)
@@ -188,11 +196,12 @@ class _Run:
         start = time.monotonic() - position.seconds
         last_look = last_save = time.monotonic()
         with deferred_interrupts() as interrupts:
-            while position.step < self.num_steps:
+            while position.step < self.num_steps and not self._has_levelled_off():
                 batch = self.task.batch(position.step, rows, config)
                 rate = config.learning_rate_at(position.step, self.num_steps)
                 self.loss_sum += self.take_step(batch, rate)
                 position.step += 1
+                self._update_mean()
                 epoch_ends = position.step % self.steps_per_epoch == 0
                 if not epoch_ends and position.step % STEPS_BETWEEN_CLOCKS:
                     continue
@@ -209,16 +218,32 @@ class _Run:
                     raise KeyboardInterrupt
         self.save()
         best_epoch = None
-        if self.best_weights:
-            self.model.load_state_dict(self.best_weights)
+        if self.kept.best:
+            self.model.load_state_dict(self.kept.best)
             best_epoch = position.best_epoch
+        else:
+            self._exchange_mean()
         return TrainingResult(self.history, position.seconds, best_epoch)
 
     def save(self) -> None:
         """Write a checkpoint, unless something in it is not a number any more."""
         self.position.loss_sum = float(self.processes.mean(self.loss_sum))
         if self.folder and self.processes.is_first and self._weights_are_finite():
-            self.folder.save(self.model, self.optimizer, self.best_weights, self.position)
+            self.folder.save(self.model, self.optimizer, self.kept, self.position)
+
+    def _update_mean(self) -> None:
+        """mean ← a·mean + (1 − a)·weights, from the plain mean of the first 1/(1 − a) steps."""
+        if self.kept.mean:
+            share = max(1 - self.config.average, 1 / self.position.step)
+            named = [(name, weight.detach()) for name, weight in self.model.named_parameters()]
+            means, weights = [self.kept.mean[name] for name, _ in named], [w for _, w in named]
+            torch._foreach_lerp_(means, weights, share)
+
+    def _exchange_mean(self) -> None:
+        """Put the mean into the model and the weights in its place; a second time undoes it."""
+        for name, weight in self.model.named_parameters() if self.kept.mean else ():
+            mean = self.kept.mean[name]
+            weight.data, self.kept.mean[name] = mean, weight.data
 
     def _look(self, rate: float, epoch_ends: bool, tell: Listener) -> None:
         """Read the loss back; at the end of an epoch validate and write the history."""
@@ -247,6 +272,15 @@ class _Run:
             )
         )
 
+    def _has_levelled_off(self) -> bool:
+        """Whether the validation figure has not improved for as long as one was to wait."""
+        epochs = self.position.step / self.steps_per_epoch
+        return (
+            self.patience is not None
+            and self.validation is not None
+            and epochs >= self.position.improved_epoch + self.patience
+        )
+
     def _weights_are_finite(self) -> bool:
         return all(bool(weight.isfinite().all()) for weight in self.model.parameters())
 
@@ -263,9 +297,9 @@ class _Run:
         self, epoch: int, loss: float, rate: float, watched: Mapping[str, float | list[float]]
     ) -> None:
         self.model.eval()
+        self._exchange_mean()
         with torch.no_grad():
             self.validation = self.task.validate(self.model)
-        self.model.train()
         if self.validation is not None and not math.isfinite(self.validation):
             raise self._diverged(f"the validation figure became {self.validation}", epoch, rate)
         record: dict[str, Any] = {
@@ -278,11 +312,17 @@ class _Run:
         }
         if self.validation is not None:
             record["validation"] = self.validation
-            if self.keep_best and self.validation < self.position.best:
-                self.position.best, self.position.best_epoch = self.validation, epoch
-                self.best_weights = {
+            if self.validation < self.position.best:
+                self.position.improved_epoch = epoch
+            # Of epochs that are equally good the last: figures that are counts are often equal.
+            if self.keep_best and self.validation <= self.position.best:
+                self.position.best_epoch = epoch
+                self.kept.best = {
                     name: value.clone() for name, value in self.model.state_dict().items()
                 }
+            self.position.best = min(self.position.best, self.validation)
+        self._exchange_mean()
+        self.model.train()
         self.history.append(record)
         if self.folder and self.processes.is_first:
             self.folder.append(record)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from abc import ABC, abstractmethod
 from typing import Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
 
 from fwnet.data import keyed_generator
-from fwnet.metrics import code_error
+from fwnet.metrics import code_error, error_rate
 from fwnet.training.config import TrainingConfig
 
-__all__ = ["CodeRegression", "Task"]
+__all__ = ["Classification", "CodeRegression", "Task"]
 
 
 class Task(ABC):
@@ -47,48 +49,49 @@ class Task(ABC):
         """A digest of the data: a training is not continued on other data."""
 
 
-class CodeRegression(Task):
-    """min_W mean ½‖f_W(x) − z‖²: a network learns codes from pairs (x, z) held in memory.
+class Pairs(Task):
+    """Inputs with their targets, held in memory; subclasses say what the loss is.
 
     Args:
-        signals: x, of shape (count, n).
-        codes: z, of shape (count, m).
-        validation_signals: x that is not trained on, if there are any.
-        validation_codes: z of those.
-
-    The loss is half the sum over the entries of a code (Caffe's Euclidean loss); `validate` gives
-    `fwnet.metrics.code_error`, the sum.
+        inputs: What the model sees, one a row.
+        targets: What it is to make of them, one a row.
+        validation_inputs: Inputs that are not trained on, if there are any.
+        validation_targets: Targets of those.
     """
 
     def __init__(
         self,
-        signals: Tensor,
-        codes: Tensor,
-        validation_signals: Tensor | None = None,
-        validation_codes: Tensor | None = None,
+        inputs: Tensor,
+        targets: Tensor,
+        validation_inputs: Tensor | None = None,
+        validation_targets: Tensor | None = None,
     ) -> None:
-        if len(signals) != len(codes) or not len(signals):
+        if len(inputs) != len(targets) or not len(inputs):
             raise ValueError(
-                f"expected a code for every signal, got {len(signals)} signals, {len(codes)} codes"
+                f"expected a target for every input, got {len(inputs)} inputs, "
+                f"{len(targets)} targets"
             )
-        pair = (validation_signals, validation_codes)
+        pair = (validation_inputs, validation_targets)
         if (pair[0] is None) != (pair[1] is None) or any(
             part is not None and not len(part) for part in pair
         ):
-            raise ValueError("expected validation signals and codes, or neither, got one or none")
-        self.signals, self.codes = signals, codes
-        self.validation_signals, self.validation_codes = validation_signals, validation_codes
+            raise ValueError("expected validation inputs and targets, or neither, got one or none")
+        self.inputs, self.targets = inputs, targets
+        self.validation_inputs, self.validation_targets = validation_inputs, validation_targets
         self._order: tuple[tuple[int, int], Tensor] | None = None
 
     def to(self, device: torch.device) -> Self:
         """Return the task with its data on a device."""
-        held = (self.validation_signals, self.validation_codes)
-        moved = (None if part is None else part.to(device) for part in held)
-        return type(self)(self.signals.to(device), self.codes.to(device), *moved)
+        moved = copy.copy(self)
+        moved._order = None
+        for name in ("inputs", "targets", "validation_inputs", "validation_targets"):
+            part = getattr(self, name)
+            setattr(moved, name, None if part is None else part.to(device))
+        return moved
 
     def steps_per_epoch(self, config: TrainingConfig) -> int:
         """Whole batches alone; what is left over differs from epoch to epoch."""
-        return max(1, len(self.signals) // config.batch_size)
+        return max(1, len(self.inputs) // config.batch_size)
 
     def batch(self, step: int, rows: slice, config: TrainingConfig) -> tuple[Tensor, ...]:
         """Rows in an order that is drawn anew for every epoch."""
@@ -96,28 +99,93 @@ class CodeRegression(Task):
         key = (config.seed, epoch)
         if self._order is None or self._order[0] != key:
             generator = keyed_generator(config.seed, "order", epoch)
-            order = torch.randperm(len(self.signals), generator=generator)
-            self._order = (key, order.to(self.signals.device))
+            order = torch.randperm(len(self.inputs), generator=generator)
+            self._order = (key, order.to(self.inputs.device))
         start = index * config.batch_size
         chosen = self._order[1][start : start + config.batch_size][rows]
-        return self.signals[chosen], self.codes[chosen]
+        return self.inputs[chosen], self.targets[chosen]
+
+    def validate(self, model: nn.Module) -> float | None:
+        """The figure of the validation pairs."""
+        if self.validation_inputs is None or self.validation_targets is None:
+            return None
+        return self.figure(model(self.validation_inputs), self.validation_targets).item()
+
+    @abstractmethod
+    def figure(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """What outputs are judged by, the smaller the better."""
+
+    def fingerprint(self) -> str:
+        """SHA-256 of all numbers."""
+        digest = hashlib.sha256()
+        for part in (self.inputs, self.targets, self.validation_inputs, self.validation_targets):
+            if part is not None:
+                digest.update(f"{tuple(part.shape)} {part.dtype}".encode())
+                digest.update(part.cpu().contiguous().numpy().data.cast("B"))
+        return digest.hexdigest()
+
+
+class CodeRegression(Pairs):
+    """min_W mean ½‖f_W(x) − z‖²: a network learns codes z, (count, m), of signals x, (count, n).
+
+    The loss is half the sum over the entries of a code (Caffe's Euclidean loss); `validate` gives
+    `fwnet.metrics.code_error`, the sum.
+    """
 
     def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
         """½·code_error."""
         signals, codes = batch
         return 0.5 * code_error(model(signals).to(codes.dtype), codes)
 
-    def validate(self, model: nn.Module) -> float | None:
-        """The error of the validation codes."""
-        if self.validation_signals is None or self.validation_codes is None:
-            return None
-        return code_error(model(self.validation_signals), self.validation_codes).item()
+    def figure(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The error of codes."""
+        return code_error(outputs, targets)
+
+
+class Classification(Pairs):
+    """min_W mean −log softmax(f_W(x))_y: a network learns the classes y of inputs x.
+
+    With an `adversarial_radius` ρ > 0 the loss is the mean of that at x and at x + ρ·g/‖g‖, g being
+    its gradient in x: the neighbor that is told apart worst, to first order (Goodfellow, Shlens and
+    Szegedy, 2015, with the Euclidean norm). `validate` gives the part that is classified wrongly.
+
+    Args:
+        inputs: x, of shape (count, n).
+        targets: y, of shape (count,), integers from 0.
+        validation_inputs: x that is not trained on, if there are any.
+        validation_targets: y of those.
+        adversarial_radius: ρ.
+    """
+
+    def __init__(
+        self,
+        inputs: Tensor,
+        targets: Tensor,
+        validation_inputs: Tensor | None = None,
+        validation_targets: Tensor | None = None,
+        *,
+        adversarial_radius: float = 0.0,
+    ) -> None:
+        super().__init__(inputs, targets, validation_inputs, validation_targets)
+        if not adversarial_radius >= 0:
+            raise ValueError(f"adversarial_radius must be >= 0, got {adversarial_radius!r}")
+        self.adversarial_radius = adversarial_radius
+
+    def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
+        """Cross-entropy, of neighbors too where they are asked for."""
+        x, y = batch
+        if not self.adversarial_radius:
+            return cross_entropy(model(x).float(), y)
+        x = x.detach().requires_grad_()
+        plain = cross_entropy(model(x).float(), y)
+        (gradient,) = torch.autograd.grad(plain, x, retain_graph=True)
+        neighbor = x.detach() + self.adversarial_radius * normalize(gradient, dim=-1, eps=1e-30)
+        return 0.5 * (plain + cross_entropy(model(neighbor).float(), y))
+
+    def figure(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The part that is classified wrongly."""
+        return error_rate(outputs, targets)
 
     def fingerprint(self) -> str:
         """SHA-256 of all numbers."""
-        digest = hashlib.sha256()
-        for part in (self.signals, self.codes, self.validation_signals, self.validation_codes):
-            if part is not None:
-                digest.update(f"{tuple(part.shape)} {part.dtype}".encode())
-                digest.update(part.cpu().contiguous().numpy().data.cast("B"))
-        return digest.hexdigest()
+        return f"{super().fingerprint()} {self.adversarial_radius!r}"
