@@ -1,9 +1,11 @@
 import json
 
+import numpy as np
 import pytest
 import torch
 
 from fwnet.bench import BENCHMARKS, Options, Report, Row, run_benchmark
+from fwnet.bench.dictionary import Judge, patches
 from fwnet.bench.harness import compare
 from fwnet.bench.network import speedups
 from tests.test_cli import run
@@ -48,6 +50,30 @@ def test_projection_benchmark_certifies_what_it_times():
     report = run_benchmark("projection", Options(torch.device("cpu"), quick=True))
     assert report.notes["largest optimality residual"] < 1e-10
     assert len(report.rows) == 2
+
+
+class TestDictionary:
+    def test_patches_are_the_same_every_time_and_without_mean(self):
+        equal = patches(900, equal_contrast=True, seed=0)
+        assert equal.shape == (900, 64)
+        assert equal.dtype == np.float32
+        np.testing.assert_allclose(equal.mean(1), 0, atol=1e-5)
+        np.testing.assert_allclose(np.linalg.norm(equal, axis=1), 8, rtol=1e-5)
+        np.testing.assert_array_equal(equal, patches(900, equal_contrast=True, seed=0))
+        as_they_are = patches(900, equal_contrast=False, seed=0)
+        assert as_they_are.shape == (900, 64)
+        assert np.linalg.norm(as_they_are, axis=1).std() > 1
+
+    def test_judges_by_both_objectives(self):
+        x = patches(200, equal_contrast=True, seed=0)
+        judge = Judge(x)
+        few, many = x[:20] / 8, x[:100] / 8
+        judge.radius = judge.mean_norm(many)
+        poor, good = judge(1.0, few), judge(1.0, many)
+        assert good.is_as_good_as(poor)
+        assert not poor.is_as_good_as(good)
+        assert good.is_as_good_as(good)
+        assert judge.largest_gap < 0.01 * good.constrained
 
 
 def test_speedups_compare_like_with_like():

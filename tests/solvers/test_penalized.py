@@ -43,8 +43,9 @@ def test_is_the_constrained_solution_of_its_own_norm(p):
 
 
 @pytest.mark.parametrize("method", ["auto", "ista", "fista", "admm", "coordinate-descent", "cvx"])
-def test_every_method_finds_the_lasso(method):
-    x, dictionary = gaussian(4, 10, 25)
+@pytest.mark.parametrize("num_atoms", [25, 6])
+def test_every_method_finds_the_lasso(method, num_atoms):
+    x, dictionary = gaussian(4, 10, num_atoms)
     if method == "cvx":
         pytest.importorskip("cvxpy")
     tol = 1e-6 if method == "cvx" else 1e-11

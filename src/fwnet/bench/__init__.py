@@ -11,6 +11,7 @@ __all__ = ["BENCHMARKS", "Options", "Report", "Row", "run_benchmark"]
 # name: (module, what it compares)
 BENCHMARKS = {
     "codes": ("codes", "certified codes beside CVXPY with Clarabel (CPU), or a second (GPU)"),
+    "dictionary": ("dictionary", "learning a dictionary at p = 1 beside scikit-learn's"),
     "import": ("imports", "import fwnet beside import torch"),
     "network": ("network", "a training step of the convolutional network: plain, compiled, fused"),
     "pool": ("pool", "pool_p beside a copy of the same bytes (GPU) or a convolution (CPU)"),

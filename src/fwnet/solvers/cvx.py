@@ -131,7 +131,7 @@ class _Rows:
             assert isinstance(self.problem, Constrained)
             if models["exact"].value <= self.problem.radius * (1 + 1e-8):
                 return z.value, -models["exact"].constraints[0].dual_value
-        return code, residual
+        return code, x - models["matrix"] @ code
 
     def _ask(self, model: Any, parameter: Any, x: np.ndarray) -> bool:
         parameter.value = x

@@ -11,6 +11,7 @@ others converge faster.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -31,20 +32,11 @@ class SplittingState(RowState):
     problem: Problem
     white: Whitened
     x: Tensor  # the part of the signal in the range of D
+    outside: Tensor  # the other part, which the dual vector of a penalized code contains
     target: Tensor  # x̂, (rows, k)
-    share: Tensor  # h/(h + ρ), (k,) or (rows, k)
-    spring: Tensor  # ρ, (1,) or (rows, 1)
     s: Tensor  # (rows, m)
     z: Tensor  # prox(s)
     residual: Tensor  # x − Dz
-
-    def select(self, rows: Tensor | slice) -> SplittingState:
-        """Keep the given rows; what all rows share has no rows."""
-        shared = self.white.shared
-        own = ("x", "target", "s", "z", "residual", *(() if shared else ("share", "spring")))
-        fields = {name: getattr(self, name) for name in ("share", "spring")}
-        fields |= {name: getattr(self, name)[rows] for name in own}
-        return SplittingState(self.problem.select(rows), self.white.select(rows), **fields)
 
 
 @dataclass(frozen=True)
@@ -78,47 +70,44 @@ class _Splitting:
 
     def init(self, x: Tensor) -> SplittingState:
         problem = self.problem
-        x = problem.inside(x)
         white = problem.white.to(x.dtype)
-        eigenvalues = white.scale**2 / white.metric
-        # Between the stiff and the soft directions of D: the geometric mean of the eigenvalues.
-        spring = eigenvalues.log().mean(-1, keepdim=True).exp()
-        z, residual = problem.start, x
+        inner = problem.inside(x)
+        z, residual = problem.start, inner
         if z is None:
             z = s = x.new_zeros(len(x), problem.dictionary.shape[1])
         else:
             # The multiplier of an optimal code is its own correlation with what is left of x.
-            residual = x - problem.decode(z)
-            s = z + problem.correlate(residual) / spring
-        return SplittingState(
-            problem,
-            white,
-            x,
-            white.whiten(x) / white.scale,
-            eigenvalues / (eigenvalues + spring),
-            spring,
-            s,
-            z,
-            residual,
-        )
+            residual = inner - problem.decode(z)
+            s = z + problem.correlate(residual) / _spring(white)
+        target = white.whiten(inner) / white.scale
+        return SplittingState(problem, white, inner, x - inner, target, s, z, residual)
 
     def step(self, state: SplittingState, index: int) -> SplittingState:
         white, s = state.white, state.s
+        spring, eigenvalues = _spring(white), _eigenvalues(white)
+        share = eigenvalues / (eigenvalues + spring)
         for _ in range(self.iterations):
-            z = state.problem.prox(s, 1 / state.spring)
+            z = state.problem.prox(s, 1 / spring)
             mirrored = 2 * z - s
-            inner = state.share * (state.target - white.synthesize(mirrored))
-            w = white.analyze(inner).add_(mirrored)
+            w = white.analyze(share * (state.target - white.synthesize(mirrored))).add_(mirrored)
             s = torch.add(s, w.sub_(z), alpha=self.relaxation)
-        z = state.problem.prox(s, 1 / state.spring)
+        z = state.problem.prox(s, 1 / spring)
         residual = state.x - state.problem.decode(z)
-        return SplittingState(
-            state.problem, white, state.x, state.target, state.share, state.spring, s, z, residual
-        )
+        return dataclasses.replace(state, s=s, z=z, residual=residual)
 
     def finished(self, state: SplittingState) -> Tensor:
         gap = state.problem.gap(state.x, state.z, state.residual)
         return gap <= self.tol * 0.5 * dot(state.x, state.x).squeeze(-1)
 
     def answer(self, state: SplittingState) -> tuple[Tensor, Tensor]:
-        return state.z, state.residual
+        return state.z, state.residual + state.outside
+
+
+def _eigenvalues(white: Whitened) -> Tensor:
+    """h, the eigenvalues of DᵀD other than 0, (k,) or (rows, k)."""
+    return white.scale**2 / white.metric
+
+
+def _spring(white: Whitened) -> Tensor:
+    """ρ, between the stiff and the soft directions of D: the geometric mean of the eigenvalues."""
+    return _eigenvalues(white).log().mean(-1, keepdim=True).exp()
