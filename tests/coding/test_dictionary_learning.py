@@ -17,7 +17,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fwnet import LpBall, LpDictionaryLearning, solve
 from fwnet.coding.exponent_search import held_out_error, search_exponent
-from fwnet.solvers.atoms import improve_atoms, initial_atoms
 
 
 def planted(count, n=12, m=20, p=1.0, radius=3.0, noise=0.05, nonzeros=None, seed=0):
@@ -63,23 +62,6 @@ def test_with_all_samples_at_once_the_error_never_rises(seed, p, radius, m):
     assert errors[0] <= energy * (1 + 1e-12)
     assert all(after <= before + 1e-12 * energy for before, after in pairwise(errors))
     np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), 1.0)
-
-
-def test_the_atom_of_a_sweep_is_the_best_on_the_sphere():
-    generator = torch.Generator().manual_seed(0)
-    z = torch.randn(30, 4, dtype=torch.float64, generator=generator)
-    z[:, 2] = 0  # an atom that nobody uses
-    x = torch.randn(30, 3, dtype=torch.float64, generator=generator)
-    atoms = initial_atoms(x, 4, generator)
-    improved = improve_atoms(atoms, z.T @ z, z.T @ x, num_sweeps=200)
-    assert torch.equal(improved[2], atoms[2])
-    error = (x - z @ improved).square().sum()
-    for _ in range(200):
-        other = improved.clone()
-        j = int(torch.randint(4, (), generator=generator))
-        step = 0.1 * torch.randn(3, dtype=torch.float64, generator=generator)
-        other[j] = torch.nn.functional.normalize(other[j] + step, dim=0)
-        assert (x - z @ other).square().sum() >= error - 1e-9
 
 
 @pytest.mark.parametrize("p", [1.0, 1.5])
