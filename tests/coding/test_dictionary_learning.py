@@ -279,6 +279,15 @@ class TestUnknownExponent:
         assert search.exponents == [p for p, _ in heard] == [1.0, 1.15]
         assert search.held_out == [error for _, error in heard]
 
+    def test_stopping_the_search_stops_the_learning(self):
+        x, _ = planted(60)
+        heard = []
+        model = LpDictionaryLearning(p="learn", radius=1.0, dictionary=x[:5], random_state=0)
+        model.fit(x, callback=lambda progress: heard.append(progress.p) or len(heard) == 3)
+        assert heard == model.p_path_ == [1.0, 1.15, 1.3]
+        assert model.n_iter_ == 1
+        assert model.components_.shape == (5, 12)
+
     def test_a_number_is_kept(self):
         x, _ = planted(60)
         model = LpDictionaryLearning(4, p=np.inf, radius=1.0, max_iter=2).fit(x)

@@ -144,8 +144,8 @@ class LpDictionaryLearning(CodeTransformer):
         told = _Told(callback)
         generator = self._generator()
         before = self.components_ if fitted and self.warm_start else self.dictionary
-        self._search_exponent(rows, generator, told)
         atoms = self._first_atoms(before, rows, generator)
+        self._search_exponent(rows, len(atoms), generator, told)
         self.reconstruction_err_: list[float] = []
         batch_size = self._batch_size(len(rows))
         if batch_size is None:
@@ -162,9 +162,10 @@ class LpDictionaryLearning(CodeTransformer):
         rows = _Rows(X, device_for(self.device, X))
         if first:
             generator = self._generator()
-            self._search_exponent(rows, generator, _Told(None))
+            atoms = self._first_atoms(self.dictionary, rows, generator)
+            self._search_exponent(rows, len(atoms), generator, _Told(None))
             self.n_iter_, self.reconstruction_err_ = 0, []
-            state = Alternation.begin(self._first_atoms(self.dictionary, rows, generator))
+            state = Alternation.begin(atoms)
         else:
             atoms, codes_gram, codes_signals = (
                 to_tensor(value, rows.dtype, rows.device)
@@ -214,7 +215,9 @@ class LpDictionaryLearning(CodeTransformer):
                 break
             before = error
 
-    def _search_exponent(self, rows: _Rows, generator: torch.Generator, told: _Told) -> None:
+    def _search_exponent(
+        self, rows: _Rows, num_atoms: int, generator: torch.Generator, told: _Told
+    ) -> None:
         for name in ("p_path_", "held_out_error_"):
             self.__dict__.pop(name, None)
         if not isinstance(self.p, str):
@@ -230,7 +233,7 @@ class LpDictionaryLearning(CodeTransformer):
 
         found = search_exponent(
             rows[chosen],
-            self._num_components(rows.num_features),
+            num_atoms,
             value_of(self.radius),
             self._code_tol(CODE_TOL),
             generator,
@@ -246,7 +249,7 @@ class LpDictionaryLearning(CodeTransformer):
         )
 
     def _first_atoms(self, given: Any, rows: _Rows, generator: torch.Generator) -> Tensor:
-        num_components = self._num_components(rows.num_features)
+        num_components = self.n_components or rows.num_features
         if given is None:
             sample = torch.randperm(len(rows), generator=generator)[: 2 * num_components]
             return initial_atoms(rows[sample], num_components, generator)
@@ -268,9 +271,6 @@ class LpDictionaryLearning(CodeTransformer):
 
     def _code_tol(self, default: float) -> float:
         return default if self.code_tol is None else self.code_tol
-
-    def _num_components(self, num_features: int) -> int:
-        return num_features if self.n_components is None else int(self.n_components)
 
     def _batch_size(self, num_rows: int) -> int | None:
         if self.batch_size == "auto":
@@ -327,13 +327,14 @@ class _Rows:
 
 
 class _Told:
-    """A callback with its clock; it may be nobody."""
+    """A callback with its clock; it may be nobody. Once it said stop, that holds."""
 
     def __init__(self, callback: Callback | None) -> None:
-        self.callback, self.start = callback, time.monotonic()
+        self.callback, self.start, self.stopped = callback, time.monotonic(), False
 
     def __call__(self, step: int, num_steps: int, error: float, p: float) -> bool:
-        if self.callback is None:
-            return False
-        seconds = time.monotonic() - self.start
-        return bool(self.callback(LearningProgress(step, num_steps, error, seconds, p)))
+        if self.callback is not None and not self.stopped:
+            seconds = time.monotonic() - self.start
+            progress = LearningProgress(step, num_steps, error, seconds, p)
+            self.stopped = bool(self.callback(progress))
+        return self.stopped
