@@ -28,6 +28,15 @@ def test_certified_at_every_p(p, radius):
 
 
 @pytest.mark.parametrize("p", EXPONENTS)
+@pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-4])
+def test_certified_at_loose_tolerances(p, tol):
+    x, dictionary = gaussian(50)
+    for radius in (0.3, 0.8, 5.0):
+        solution = solve(x, dictionary, LpBall(p, radius), tol=tol)
+        assert solution.certified.all(), (radius, solution)
+
+
+@pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize("radius", [5.0, 0.3])
 def test_agrees_with_cvxpy(p, radius):
     pytest.importorskip("cvxpy")

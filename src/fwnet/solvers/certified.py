@@ -45,6 +45,7 @@ __all__ = [
 
 NORM_TOL = 10  # norm_gap may be so many times tol, relative to the norm
 NEAREST_TO_1, LARGEST_P = 1e-7, 1e4
+LOOSEST_PRIMAL = 1e-4
 CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 23
 FEWEST_ROWS = 64  # however wide they are: fewer would not keep the machine busy
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
@@ -72,8 +73,11 @@ class Auto(BindableMethod):
             return InteriorPoint(problem.white, p, radius, tol, norm_tol)
         if p == 2:
             return Secular(problem.white, radius)
-        method = DualNewton if p < 2 else PrimalNewton
-        return method(problem.white, p, radius, tol, norm_tol)
+        if p < 2:
+            return DualNewton(problem.white, p, radius, tol, norm_tol)
+        # It decides on the way whether the constraint binds, and should not stop before it knows.
+        tol, norm_tol = min(tol, LOOSEST_PRIMAL), min(norm_tol, NORM_TOL * LOOSEST_PRIMAL)
+        return PrimalNewton(problem.white, p, radius, tol, norm_tol)
 
     def uses_matrices(self, problem: Problem) -> bool:
         """All but Newton's method with conjugate gradients do."""
