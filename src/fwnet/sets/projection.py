@@ -69,7 +69,7 @@ def _project_l1(y: Tensor, radius: Tensor) -> Tensor:
     The level is held by its depth below the largest entry: in terms of d_j = a_1 − a_j ≥ 0, a being
     the magnitudes and a_1 the largest, it is the root of Σ_j (depth − d_j)₊ = radius. Newton's
     method from the right of the root stays there and ends at it, since the sum is convex and made
-    of straight pieces: in a few passes, where sorting would take as long as dozens. Sums of the
+    of straight pieces; a few passes cost less than sorting. Sums of the
     magnitudes themselves would lose a radius that is small beside them.
     """
     magnitudes = y.abs()

@@ -30,7 +30,7 @@ __all__ = [
     "whiten",
 ]
 
-ROUNDINGS = 4  # the noise of rounding has singular values up to about a third of one rounding
+ROUNDINGS = 4  # singular values that are noise are of the order of one rounding
 GRAM_ENTRIES = 1 << 20  # of a block of V diag(w) at a time, so that it stays in the cache
 
 
