@@ -15,7 +15,7 @@ from fwnet.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from fwnet import coding, data, functional, metrics, models, nn, sets, solvers, training
-    from fwnet.coding import LpCoder, LpDictionaryLearning
+    from fwnet.coding import FWNetClassifier, FWNetCoder, LpCoder, LpDictionaryLearning
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
     from fwnet.models import LISTA, MLP, FWNet, LCoD, load_model
     from fwnet.sets import ConvexSet, LpBall
@@ -26,6 +26,8 @@ __all__ = [
     "MLP",
     "ConvexSet",
     "FWNet",
+    "FWNetClassifier",
+    "FWNetCoder",
     "LCoD",
     "LpBall",
     "LpCoder",
@@ -50,6 +52,8 @@ __all__ = [
 _HOMES = {
     "ConvexSet": "fwnet.sets",
     "FWNet": "fwnet.models",
+    "FWNetClassifier": "fwnet.coding",
+    "FWNetCoder": "fwnet.coding",
     "LCoD": "fwnet.models",
     "LISTA": "fwnet.models",
     "LpBall": "fwnet.sets",

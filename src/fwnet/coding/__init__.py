@@ -4,7 +4,9 @@ from fwnet.coding.dictionary_learning import LearningProgress, LpDictionaryLearn
 from fwnet.coding.encode import EncodeReport, encode_file
 from fwnet.coding.errors import EncodeError
 from fwnet.coding.lp_coder import LpCoder
+from fwnet.coding.network_estimators import FWNetClassifier, FWNetCoder
 from fwnet.coding.shards import EncodeProgress
+from fwnet.coding.structured_codes import structured_codes
 from fwnet.coding.train_coder import CoderReport, train_coder
 
 __all__ = [
@@ -12,9 +14,12 @@ __all__ = [
     "EncodeError",
     "EncodeProgress",
     "EncodeReport",
+    "FWNetClassifier",
+    "FWNetCoder",
     "LearningProgress",
     "LpCoder",
     "LpDictionaryLearning",
     "encode_file",
+    "structured_codes",
     "train_coder",
 ]

@@ -1,6 +1,16 @@
 """Where signals, codes and images come from."""
 
+from fwnet.data.digits import Digits, load_mnist, small_digits
+from fwnet.data.folders import DataError
 from fwnet.data.seeds import keyed_generator
 from fwnet.data.synthetic import SyntheticCodes, synthetic_codes
 
-__all__ = ["SyntheticCodes", "keyed_generator", "synthetic_codes"]
+__all__ = [
+    "DataError",
+    "Digits",
+    "SyntheticCodes",
+    "keyed_generator",
+    "load_mnist",
+    "small_digits",
+    "synthetic_codes",
+]

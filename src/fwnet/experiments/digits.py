@@ -1,0 +1,410 @@
+"""What the experiments on handwritten digits share: features, structured codes, jobs.
+
+The protocol: images, pixels in [0, 1], are reduced to 128 numbers by PCA; D holds the leading 15
+singular vectors of every digit (PCA of the digit alone, not centered, so that D z rebuilds x), and
+the code of an image has its 15 coefficients in the place of its digit and zeros elsewhere. Networks
+learn these codes, then get a softmax layer, then learn the digits as a whole. Everything that the
+paper leaves open is chosen by the error on 10,000 training images that are held back; then networks
+are trained on all training images, with other seeds, and tested once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fwnet.coding.structured_codes import leading_directions, structured_codes
+from fwnet.data import Digits, keyed_generator, load_mnist, small_digits
+from fwnet.experiments.experiment import Lab, Result
+from fwnet.experiments.runs import Job, Record
+from fwnet.hardware import hardware_name
+from fwnet.metrics import error_rate
+from fwnet.models import MODELS, CodeClassifier, CodingNetwork, FeedForward, Model
+from fwnet.training import (
+    Classification,
+    CodeRegression,
+    DivergedError,
+    TrainingConfig,
+    TrainingResult,
+    train,
+)
+
+__all__ = [
+    "Choice",
+    "DigitFeatures",
+    "DigitTraining",
+    "Network",
+    "choose",
+    "data_of",
+    "digit_features",
+    "seeds_of",
+    "with_pretraining",
+]
+
+Data = Literal["mnist", "small"]
+NUM_CLASSES = 10
+# Of an image, and of the code of a digit.
+WIDTHS: dict[str, tuple[int, int]] = {"mnist": (128, 15), "small": (40, 8)}
+NUM_VALIDATION = {"mnist": 10_000, "small": 300}
+TUNING_SEED, SEEDS = 0, (1, 2, 3)
+# Momentum, batches, rates and epochs of the paper.
+PRETRAINING: dict[str, Any] = {
+    "optimizer": "sgd",
+    "momentum": 0.9,
+    "batch_size": 100,
+    "num_epochs": 200,
+    "learning_rate": 0.1,
+    "schedule": "step",
+    "decay_at": [0.5],
+    "decay_factor": 0.1,
+    "weight_decay": 0.0,
+    "clip_norm": 1.0,  # not in the paper; without it p falls to 1 in the first steps
+}
+TRAINING: dict[str, Any] = {
+    "optimizer": "sgd",
+    "momentum": 0.9,
+    "batch_size": 100,
+    "num_epochs": 100,
+    "learning_rate": 0.1,
+    "weight_decay": 1e-3,
+    "clip_norm": 1.0,
+    "average": 0.999,
+}
+# How far the neighbors are that a classifier learns beside the images (0: none), in pixels of 1.
+NEIGHBORS = (0.0, 1.0, 1.5)
+QUICK_EPOCHS = 15
+QUICK_SETTINGS = {"num_epochs": QUICK_EPOCHS, "average": 0.9}
+
+
+@dataclass(frozen=True)
+class DigitFeatures:
+    """What networks see of digits.
+
+    Attributes:
+        x: The training images after PCA, (count, n).
+        labels: Their digits.
+        codes: Their structured codes, (count, m).
+        dictionary: D, (n, m).
+        test_x: The test images after PCA.
+        test_labels: Their digits.
+        axes: What turns a column of D into an image, (n, height·width).
+        images: The digits themselves.
+    """
+
+    x: Tensor
+    labels: Tensor
+    codes: Tensor
+    dictionary: Tensor
+    test_x: Tensor
+    test_labels: Tensor
+    axes: Tensor
+    images: Digits
+
+
+def data_of(lab: Lab) -> Data:
+    """MNIST, or the small digits that need no download."""
+    return "small" if lab.quick else "mnist"
+
+
+@lru_cache(maxsize=2)
+def digit_features(data: Data, num_validation: int = 0) -> DigitFeatures:
+    """PCA, and PCA of every digit; with `num_validation` the test images are not looked at."""
+    digits = load_mnist() if data == "mnist" else small_digits()
+    if num_validation:
+        digits = digits.split(num_validation)
+    n, per_digit = WIDTHS[data]
+    pixels = digits.images.double()
+    mean = pixels.mean(0)
+    axes = leading_directions(pixels - mean, n)
+    x = (pixels - mean) @ axes.T
+    dictionary, codes = structured_codes(x, digits.labels, [per_digit] * NUM_CLASSES)
+    test_x = (digits.test_images.double() - mean) @ axes.T
+    return DigitFeatures(
+        x.float(),
+        digits.labels,
+        codes.float(),
+        dictionary.float(),
+        test_x.float(),
+        digits.test_labels,
+        axes.float(),
+        digits,
+    )
+
+
+@dataclass(frozen=True)
+class DigitTraining(Job):
+    """Train a network on codes, then as a classifier; test it, or validate several settings.
+
+    Attributes:
+        data: "mnist", or "small" for scikit-learn's digits.
+        model: "FWNet", "LCoD", or "FeedForward", which sees the images themselves and has no codes.
+        options: Arguments of the model.
+        trainings: For each, settings of the training as a classifier, from the same learned codes;
+            with "neighbors", the adversarial radius, or without.
+        pretraining: Settings of the training on codes; none for FeedForward.
+        num_validation: How many training images are held back, to choose settings with.
+        logistic: Whether logistic regression on the learned codes is measured too.
+        portrait: Whether to keep what a page shows of the last network: atoms and mean codes.
+        seed: Of weights and order.
+    """
+
+    data: Data
+    model: str
+    options: dict[str, Any]
+    trainings: list[dict[str, Any]]
+    pretraining: dict[str, Any] | None = None
+    num_validation: int = 0
+    logistic: bool = False
+    portrait: bool = False
+    seed: int = 0
+
+    def execute(self, device: torch.device) -> Record:
+        """Return an outcome for each training, with errors in percent."""
+        features = digit_features(self.data, self.num_validation)
+        record: Record = {"hardware": f"{hardware_name(device)}, torch {torch.__version__}"}
+        encoder = None
+        if self.model != "FeedForward":
+            try:
+                encoder = self._learn_codes(features, device, record)
+            except DivergedError as error:
+                failed = {"error": None, "diverged": str(error)}
+                return {**record, "outcomes": [failed] * len(self.trainings)}
+            if self.logistic:
+                record["logistic_error"] = logistic_error(encoder, features)
+        record["outcomes"] = [
+            self._learn_digits(encoder, features, settings, device) for settings in self.trainings
+        ]
+        return record
+
+    def _learn_codes(
+        self, features: DigitFeatures, device: torch.device, record: Record
+    ) -> CodingNetwork:
+        kind: Any = MODELS[self.model]
+        network = kind.from_dictionary(features.dictionary, **self.options)
+        assert isinstance(network, CodingNetwork)
+        if self.pretraining is not None:
+            config = TrainingConfig(**self.pretraining, seed=self.seed)
+            task = CodeRegression(features.x, features.codes)
+            result = train(network, task, config, device=device)
+            record["pretraining"] = _report(network, result)
+        return network
+
+    def _learn_digits(
+        self,
+        encoder: CodingNetwork | None,
+        features: DigitFeatures,
+        settings: dict[str, Any],
+        device: torch.device,
+    ) -> dict[str, Any]:
+        generator = keyed_generator(self.seed, "weights")
+        x, test_x = features.x, features.test_x
+        network: Model
+        if encoder is None:
+            x, test_x = features.images.images, features.images.test_images
+            network = FeedForward(
+                x.shape[1], num_classes=NUM_CLASSES, generator=generator, **self.options
+            )
+        else:
+            network = CodeClassifier.on(encoder, NUM_CLASSES, generator=generator)
+        rest = {name: value for name, value in settings.items() if name != "neighbors"}
+        neighbors = settings.get("neighbors", 0.0)
+        task = Classification(x, features.labels, adversarial_radius=neighbors)
+        try:
+            result = train(network, task, TrainingConfig(**rest, seed=self.seed), device=device)
+        except DivergedError as error:
+            return {"error": None, "diverged": str(error)}
+        scores = _outputs(network, test_x)
+        percent = 100 * error_rate(scores, features.test_labels).item()
+        if self.num_validation:  # a network that chooses settings is not looked at closer
+            return {"error": percent}
+        outcome = {
+            "error": percent,
+            "num_parameters": network.num_parameters,
+            "num_weights": sum(w.numel() for w in network.parameters() if w.ndim == 2),
+            "predicted": "".join(str(digit) for digit in scores.argmax(-1).tolist()),
+            **_report(network, result),
+        }
+        if self.portrait and isinstance(network, CodeClassifier):
+            outcome["portrait"] = _portrait(network, features)
+        return outcome
+
+
+def logistic_error(encoder: CodingNetwork, features: DigitFeatures) -> float:
+    """The error, in percent, of logistic regression on codes that stay as they are."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
+    codes, test_codes = (_outputs(encoder, part).numpy() for part in (features.x, features.test_x))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        regression.fit(codes, features.labels.numpy())
+    wrong: np.ndarray = regression.predict(test_codes) != features.test_labels.numpy()
+    return 100 * float(wrong.mean())
+
+
+def _outputs(network: Model, x: Tensor) -> Tensor:
+    where = next(network.parameters()).device
+    with torch.no_grad():
+        return torch.cat([network(part.to(where)).cpu() for part in x.split(10_000)])
+
+
+def _report(network: Model, result: TrainingResult) -> dict[str, Any]:
+    """What is kept of a training: where it ended, and p on the way."""
+    report = {
+        "loss": _short([result.history[-1]["loss"]])[0],
+        "seconds": round(result.seconds, 2),
+        **network.watched(),
+    }
+    curve = [epoch["p"] for epoch in result.history if "p" in epoch]
+    if curve:
+        report["p_by_epoch"] = _short(curve)
+    return report
+
+
+def _portrait(network: CodeClassifier, features: DigitFeatures) -> dict[str, Any]:
+    """Rows of −W_0 as images, some for every digit, and the mean magnitudes of codes by digit."""
+    per_digit = features.dictionary.shape[1] // NUM_CLASSES
+    shown = [digit * per_digit + k for digit in range(NUM_CLASSES) for k in range(4)]
+    learned = -network.encoder.first.weight.detach().cpu()[shown]
+    images = learned @ features.axes
+    codes = network.encode(features.test_x.to(next(network.parameters()).device)).detach().cpu()
+    means = torch.stack(
+        [codes[features.test_labels == k].abs().mean(0) for k in range(NUM_CLASSES)]
+    )
+    largest = images.abs().amax(1, keepdim=True)
+    return {
+        "atoms": shown,
+        "images": (99 * images / largest).round().int().tolist(),
+        "mean_codes": [_short(row) for row in means.tolist()],
+    }
+
+
+def _short(values: Sequence[float]) -> list[float]:
+    return [float(f"{value:.4g}") for value in values]
+
+
+@dataclass(frozen=True)
+class Network:
+    """One of the networks that are compared.
+
+    Attributes:
+        name: As in the table.
+        model: The name of a model.
+        options: Arguments of the model that are given.
+        choices: Arguments of the model to choose from.
+        decays: Weight decays of the training as a classifier to choose from.
+        training: What else differs from `TRAINING`.
+        pretraining: What differs from `PRETRAINING`.
+    """
+
+    name: str
+    model: str
+    options: dict[str, Any] = field(default_factory=dict)
+    choices: tuple[dict[str, Any], ...] = ({},)
+    decays: tuple[float, ...] = (1e-3, 2e-3)
+    training: dict[str, Any] = field(default_factory=dict)
+    pretraining: dict[str, Any] = field(default_factory=dict)
+
+    def job(
+        self,
+        lab: Lab,
+        choice: dict[str, Any],
+        weight_decay: float,
+        neighbors: Sequence[float],
+        *,
+        tuning: bool = False,
+        seed: int = TUNING_SEED,
+        **arguments: Any,
+    ) -> DigitTraining:
+        """Its training, with one of its choices, at several distances of neighbors.
+
+        While settings are chosen it is shorter: half the epochs, a quarter of those on codes.
+        """
+        data = data_of(lab)
+        training = {**TRAINING, **self.training, "weight_decay": weight_decay}
+        pretraining = {**PRETRAINING, **self.pretraining}
+        if lab.quick:
+            training |= QUICK_SETTINGS
+            pretraining["num_epochs"] = QUICK_EPOCHS
+        if tuning:
+            training["num_epochs"] //= 2
+            pretraining["num_epochs"] //= 4
+        return DigitTraining(
+            data,
+            self.model,
+            {**self.options, **choice},
+            [{**training, "neighbors": radius} for radius in neighbors],
+            None if self.model == "FeedForward" else pretraining,
+            NUM_VALIDATION[data] if tuning else 0,
+            seed=seed,
+            **arguments,
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for a network: arguments of the model, decay, how far neighbors are."""
+
+    network: Network
+    options: dict[str, Any]
+    weight_decay: float
+    neighbors: float
+
+    def job(
+        self, lab: Lab, neighbors: Sequence[float], seed: int, **arguments: Any
+    ) -> DigitTraining:
+        """The training that this choice is about, on all training images."""
+        return self.network.job(
+            lab, self.options, self.weight_decay, neighbors, seed=seed, **arguments
+        )
+
+
+def choose(
+    lab: Lab, result: Result, network: Network, neighbors: Sequence[float] = NEIGHBORS
+) -> Choice:
+    """What has the smallest validation error; noted in the result."""
+    tried = list(itertools.product(network.choices, network.decays))
+    jobs = [network.job(lab, choice, decay, neighbors, tuning=True) for choice, decay in tried]
+    errors = [
+        (outcome["error"] if outcome["error"] is not None else math.inf, choice, decay, radius)
+        for (choice, decay), record in zip(tried, lab.runner.run(jobs), strict=True)
+        for radius, outcome in zip(neighbors, record["outcomes"], strict=True)
+    ]
+    best, options, weight_decay, radius = min(errors, key=lambda entry: entry[0])
+    result.choices.append(
+        {
+            "method": network.name,
+            **options,
+            "weight_decay": weight_decay,
+            "neighbors": radius,
+            "validation_error": best,
+            "all_validation_errors": [
+                {**o, "weight_decay": d, "neighbors": r, "error": e if e < math.inf else None}
+                for e, o, d, r in errors
+            ],
+        }
+    )
+    return Choice(network, options, weight_decay, radius)
+
+
+def seeds_of(lab: Lab) -> tuple[int, ...]:
+    """Those of the networks that are tested."""
+    return SEEDS[:2] if lab.quick else SEEDS
+
+
+def with_pretraining(record: Record, outcome: Record) -> Record:
+    """An outcome with the hardware, and the seconds of both its trainings."""
+    before = record.get("pretraining", {}).get("seconds", 0.0)
+    return {**outcome, "hardware": record["hardware"], "seconds": outcome["seconds"] + before}

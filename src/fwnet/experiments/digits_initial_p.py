@@ -1,0 +1,160 @@
+"""The paper's table of initial p on handwritten digits: learned against fixed."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+
+from matplotlib.figure import Figure
+
+from fwnet.experiments.digits import (
+    Choice,
+    DigitTraining,
+    Network,
+    choose,
+    seeds_of,
+)
+from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
+from fwnet.experiments.pictures import color, new_figure, plot_rows, tidy
+from fwnet.experiments.words import comma_list, is_below, verdict
+
+__all__ = ["EXPERIMENT", "table_jobs"]
+
+STARTS = (1.1, 1.3, 1.5, 1.6, 1.8, 2.0)
+LEARNED, FIXED = "learned p", "fixed p"
+ACCURACY, EXPONENT = "test accuracy, %", "p"
+PAPER = {
+    LEARNED: dict(zip(STARTS, (98.51, 98.45, 98.43, 98.66, 98.38, 98.50), strict=True)),
+    FIXED: dict(zip(STARTS, (97.35, 97.70, 98.30, 98.26, 97.90, 97.78), strict=True)),
+}
+PAPER_P = dict(zip(STARTS, (1.601, 1.600, 1.595, 1.614, 1.601, 1.585), strict=True))
+NEAR = 0.05
+SHARED = Network(
+    "F-W Net, shared W",
+    "FWNet",
+    {"share_weights": True, "p": 1.5},
+    tuple({"num_layers": T, "radius": c} for T in (3, 4) for c in (25.0, 50.0)),
+    decays=(1e-3,),
+    training={"num_epochs": 20},
+    pretraining={"num_epochs": 60},
+)
+
+
+def measure(lab: Lab, result: Result) -> None:
+    """Choose depth and radius, then train from every start, with p learned and fixed."""
+    choice = choose(lab, result, SHARED, neighbors=(0.0,))
+    jobs = table_jobs(lab, choice)
+    records = iter(lab.runner.run(jobs))
+    num_seeds = len(jobs) // (2 * len(STARTS))
+    for name in (LEARNED, FIXED):
+        for start in STARTS:
+            mine = [next(records) for _ in range(num_seeds)]
+            outcomes = [
+                {**record["outcomes"][0], "hardware": record["hardware"]} for record in mine
+            ]
+            for outcome, record in zip(outcomes, mine, strict=True):
+                outcome["seconds"] += record["pretraining"]["seconds"]
+            accuracies = [100 - outcome["error"] for outcome in outcomes]
+            setting = {"initial p": start, **choice.options}
+            paper = PAPER[name][start]
+            result.rows.append(row_of(name, setting, ACCURACY, accuracies, outcomes, paper))
+            if name == LEARNED:
+                values = [outcome["p"] for outcome in outcomes]
+                result.rows.append(
+                    row_of(name, setting, EXPONENT, values, outcomes, PAPER_P[start])
+                )
+                curves = [
+                    [start, *record["pretraining"]["p_by_epoch"], *outcome["p_by_epoch"]]
+                    for record, outcome in zip(mine, outcomes, strict=True)
+                ]
+                result.curves[f"{start:g}"] = [
+                    statistics.fmean(values) for values in zip(*curves, strict=True)
+                ]
+                result.curves["pretraining epochs"] = len(mine[0]["pretraining"]["p_by_epoch"])
+    result.findings = _findings(result)
+
+
+def table_jobs(lab: Lab, choice: Choice) -> list[DigitTraining]:
+    """From every start, with every seed: p learned first, then fixed."""
+    return [
+        replace(choice, options={**choice.options, "p": start, "learn_p": learn}).job(
+            lab, [0.0], seed
+        )
+        for learn in (True, False)
+        for start in STARTS
+        for seed in seeds_of(lab)
+    ]
+
+
+def _rows(result: Result, name: str, quantity: str) -> dict[float, list[float]]:
+    return {
+        row.setting["initial p"]: row.values
+        for row in result.rows
+        if row.method == name and row.quantity == quantity
+    }
+
+
+def _findings(result: Result) -> list[str]:
+    learned, fixed = (_rows(result, name, ACCURACY) for name in (LEARNED, FIXED))
+    ends = {start: statistics.fmean(v) for start, v in _rows(result, LEARNED, EXPONENT).items()}
+    middle = (max(ends.values()) + min(ends.values())) / 2
+    spread = max(ends.values()) - middle
+    # Accuracies: the larger the better.
+    better = {start: is_below(fixed[start], learned[start]) for start in STARTS}
+    won = [f"{start:g}" for start, is_better in better.items() if is_better]
+    level = [f"{start:g}" for start, is_better in better.items() if is_better is None]
+    lost = [f"{start:g}" for start, is_better in better.items() if is_better is False]
+    parts = [
+        f"{word} at {comma_list(starts)}"
+        for word, starts in (("better", won), ("not told apart", level), ("worse", lost))
+        if starts
+    ]
+    means = {start: statistics.fmean(values) for start, values in learned.items()}
+    return [
+        f"From {', '.join(f'{p:g}' for p in STARTS)} the learned p ends at "
+        f"{', '.join(f'{ends[p]:.3f}' for p in STARTS)}: within {spread:.3f} of {middle:.3f} "
+        "(the paper: 1.585 to 1.614).",
+        f"Accuracies with a learned p lie between {min(means.values()):.2f} and "
+        f"{max(means.values()):.2f}%, with a fixed one between "
+        f"{min(statistics.fmean(v) for v in fixed.values()):.2f} and "
+        f"{max(statistics.fmean(v) for v in fixed.values()):.2f}%.",
+        f"A learned p compared with one fixed at its start: {', '.join(parts)}.",
+        verdict(
+            {
+                f"p ends within {NEAR} of one value from every start": spread <= NEAR,
+                "a learned p beats a fixed one from every start": all(better.values()),
+                "p converges to about 1.6": abs(middle - 1.6) <= NEAR,
+            }
+        ),
+    ]
+
+
+def draw(result: Result) -> Figure:
+    """p by epoch, and accuracies."""
+    figure, (left, right) = new_figure(columns=2)
+    for index, start in enumerate(STARTS):
+        left.plot(
+            result.curves[f"{start:g}"], color=color(index, len(STARTS)), label=f"from {start:g}"
+        )
+    left.axvline(result.curves["pretraining epochs"], color="0.6", linestyle=":", linewidth=1)
+    tidy(left, xlabel="epoch (dotted: from codes to classes)", ylabel="p", title="learned p")
+    for index, name in enumerate((LEARNED, FIXED)):
+        rows = [row for row in result.rows if row.method == name and row.quantity == ACCURACY]
+        shade = color(2 * index, 4)
+        plot_rows(right, rows, "initial p", color=shade, marker="os"[index], label=name)
+        places = [row.setting["initial p"] for row in rows]
+        right.plot(
+            places, [row.paper for row in rows], "x:", color=shade, label=f"{name}, the paper"
+        )
+    tidy(right, xlabel="initial p", ylabel=ACCURACY, title="handwritten digits")
+    return figure
+
+
+EXPERIMENT = Experiment(
+    "digits-initial-p",
+    "Handwritten digits: initial p, learned and fixed",
+    "Whatever p starts from, it converges to about 1.6; fixing p, even at the learned value, is "
+    "worse.",
+    measure,
+    draw,
+)

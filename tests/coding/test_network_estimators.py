@@ -1,0 +1,252 @@
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import fwnet
+from fwnet.coding import structured_codes
+from fwnet.models import ModelFileError
+
+FAST = {"max_iter": 4, "random_state": 0}
+
+
+@parametrize_with_checks(
+    [
+        fwnet.FWNetCoder(4, p=1.5, radius=300.0, max_iter=2),
+        fwnet.FWNetClassifier(20, max_iter=10),
+    ]
+)
+def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def codes():
+    return fwnet.data.synthetic_codes(
+        1.3, num_train=1500, num_test=300, num_features=12, num_atoms=20, seed=0
+    ).scaled()
+
+
+@pytest.fixture(scope="module")
+def digits():
+    x, y = load_digits(return_X_y=True)
+    return train_test_split(x / 16, y, test_size=0.25, stratify=y, random_state=0)
+
+
+class TestFWNetCoder:
+    def test_given_codes_are_learned_and_p_with_them(self, codes):
+        x, z = codes.signals.numpy(), codes.codes.numpy()
+        errors = {}
+        for p in ("learn", 4.0):
+            coder = fwnet.FWNetCoder(p=p, max_iter=40, learning_rate=1e-2, random_state=0).fit(x, z)
+            difference = coder.transform(codes.test_signals.numpy()) - codes.test_codes.numpy()
+            errors[p] = (difference**2).sum(1).mean()
+            assert coder.p_ == pytest.approx(coder.network_.p.item())
+        assert errors["learn"] < errors[4.0]
+        assert errors["learn"] < 0.5 * (codes.test_codes.numpy() ** 2).sum(1).mean()
+        # The dictionary that these codes belong to is found on the way.
+        rebuilt = coder.inverse_transform(codes.codes.numpy())
+        np.testing.assert_allclose(rebuilt, codes.signals.numpy(), atol=0.05)
+
+    def test_without_codes_those_of_the_solver_are_learned(self, codes):
+        x = codes.signals.numpy()
+        coder = fwnet.FWNetCoder(16, p=1.5, max_iter=40, learning_rate=1e-2, random_state=0).fit(x)
+        np.testing.assert_allclose(np.linalg.norm(coder.components_, axis=1), 1.0, rtol=1e-5)
+        radius = coder.network_.config["radius"]
+        assert radius == pytest.approx(np.sqrt((x**2).sum(1).mean()), rel=1e-5)
+        exact = fwnet.LpCoder(coder.components_, 1.5, radius).fit_transform(x)
+        learned = coder.transform(x)
+        assert ((learned - exact) ** 2).sum(1).mean() < 0.2 * (exact**2).sum(1).mean()
+        assert np.linalg.norm(learned, 1.5, axis=1).max() <= radius * (1 + 1e-4)
+        assert coder.p_ == 1.5
+
+    def test_an_unknown_p_starts_where_held_out_entries_are_predicted_best(self, codes):
+        x = codes.signals.numpy()[:400]
+        coder = fwnet.FWNetCoder(16, p="learn", max_iter=1, random_state=3).fit(x)
+        first = coder.network_.config["p"]
+        learner = fwnet.LpDictionaryLearning(
+            16, p="learn", radius=coder.network_.config["radius"], random_state=coder._seed()
+        )
+        assert first == pytest.approx(max(1.01, learner.fit(x).p_), rel=1e-6)
+        assert coder.network_.config["learn_p"]
+
+    def test_labels_are_ignored_in_a_pipeline(self, digits):
+        x, x_test, y, y_test = digits
+        coder = fwnet.FWNetCoder(20, p=1.5, num_layers=2, **FAST)
+        alone = clone(coder).fit(x)
+        with_labels = clone(coder).fit(x, y)
+        np.testing.assert_array_equal(alone.transform(x_test), with_labels.transform(x_test))
+        pipeline = make_pipeline(PCA(20), coder, LogisticRegression(max_iter=2000))
+        assert pipeline.fit(x, y).score(x_test, y_test) > 0.8
+
+    def test_grid_search_chooses(self, codes):
+        search = GridSearchCV(
+            fwnet.FWNetCoder(p=1.5, **FAST),
+            {"num_layers": [1, 3]},
+            scoring=lambda coder, x, z: -((coder.transform(x) - z) ** 2).sum(1).mean(),
+            cv=2,
+        )
+        search.fit(codes.signals.numpy()[:300], codes.codes.numpy()[:300])
+        assert search.best_params_["num_layers"] in (1, 3)
+
+    def test_tensors_give_tensors(self, codes):
+        coder = fwnet.FWNetCoder(p=1.5, **FAST).fit(codes.signals[:200], codes.codes[:200])
+        out = coder.transform(codes.test_signals)
+        assert isinstance(out, torch.Tensor)
+        np.testing.assert_array_equal(out.numpy(), coder.transform(codes.test_signals.numpy()))
+
+    @pytest.mark.parametrize(
+        ("codes_given", "message"),
+        [
+            (np.zeros((10, 4)), "a row for each of the 50 samples, got 10"),
+            (np.zeros((50, 3)), "n_components = 4 columns, got 3"),
+            (np.full((50, 4), np.nan), "codes contains NaN"),
+        ],
+    )
+    def test_bad_codes(self, codes_given, message):
+        with pytest.raises(ValueError, match=message):
+            fwnet.FWNetCoder(4).fit(np.ones((50, 6)), codes_given)
+
+    def test_zero_codes_are_no_problem(self):
+        coder = fwnet.FWNetCoder(4, **FAST).fit(np.ones((50, 6)), np.zeros((50, 4)))
+        assert np.isfinite(coder.transform(np.ones((3, 6)))).all()
+
+
+class TestFWNetClassifier:
+    def test_beats_logistic_regression_on_digits(self, digits):
+        x, x_test, y, y_test = digits
+        ours = make_pipeline(PCA(), fwnet.FWNetClassifier(max_iter=15, random_state=0)).fit(x, y)
+        theirs = LogisticRegression(max_iter=5000).fit(x, y)
+        assert ours.score(x_test, y_test) > theirs.score(x_test, y_test)
+        assert 1 < ours[-1].p_ < 3
+
+    def test_probabilities_add_up_and_agree_with_classes(self, digits):
+        x, x_test, y, _ = digits
+        words = np.array(["zero", "one", "two"], dtype=object)
+        few = y < 3
+        model = fwnet.FWNetClassifier(12, **FAST).fit(x[few], words[y[few]])
+        chances = model.predict_proba(x_test)
+        np.testing.assert_allclose(chances.sum(1), 1.0)
+        assert list(model.classes_) == ["one", "two", "zero"]
+        np.testing.assert_array_equal(model.predict(x_test), model.classes_[chances.argmax(1)])
+
+    def test_a_given_p_stays(self, digits):
+        x, _, y, _ = digits
+        model = fwnet.FWNetClassifier(20, p=1.4, **FAST).fit(x, y)
+        assert model.p_ == pytest.approx(1.4)
+        assert {record["p"] for record in model.history_} == {model.p_}
+        assert len(model.history_) == model.n_iter_ == 8
+        assert [record["training"] for record in model.history_] == ["codes"] * 4 + ["classes"] * 4
+
+    def test_the_unit_of_the_samples_does_not_matter(self, digits):
+        x, x_test, y, _ = digits
+        one = fwnet.FWNetClassifier(20, **FAST).fit(x, y)
+        other = fwnet.FWNetClassifier(20, **FAST).fit(1000 * x - 7, y)
+        np.testing.assert_allclose(
+            one.predict_proba(x_test), other.predict_proba(1000 * x_test - 7), atol=1e-2
+        )
+
+    def test_ends_early_when_nothing_improves(self):
+        x, y = make_blobs(200, centers=3, random_state=0, cluster_std=0.1)
+        model = fwnet.FWNetClassifier(9, max_iter=200, n_iter_no_change=3, random_state=0)
+        assert model.fit(x, y).n_iter_ < 400
+        assert model.score(x, y) == 1.0
+
+    def test_saved_and_loaded(self, digits, tmp_path):
+        x, x_test, y, _ = digits
+        model = fwnet.FWNetClassifier(20, **FAST).fit(x, y)
+        model.save(tmp_path / "classifier.safetensors")
+        loaded = fwnet.FWNetClassifier.load(tmp_path / "classifier.safetensors")
+        np.testing.assert_array_equal(loaded.predict_proba(x_test), model.predict_proba(x_test))
+        np.testing.assert_array_equal(loaded.predict(x_test), model.predict(x_test))
+        assert (loaded.p_, loaded.history_) == (model.p_, model.history_)
+        with pytest.raises(ModelFileError, match="must hold a FWNetCoder, got a FWNetClassifier"):
+            fwnet.FWNetCoder.load(tmp_path / "classifier.safetensors")
+
+    def test_grid_search_in_a_pipeline(self, digits):
+        x, _, y, _ = digits
+        classifier = fwnet.FWNetClassifier(20, max_iter=6, batch_size=20, random_state=0)
+        pipeline = make_pipeline(PCA(20), classifier)
+        search = GridSearchCV(pipeline, {"fwnetclassifier__p": [1.5, "learn"]}, cv=2)
+        assert search.fit(x[:400], y[:400]).best_score_ > 0.4
+
+    def test_seeds_decide(self, digits):
+        x, x_test, y, _ = digits
+        one, two, three = (
+            fwnet.FWNetClassifier(20, max_iter=2, random_state=seed).fit(x, y).predict_proba(x_test)
+            for seed in (0, 0, 1)
+        )
+        np.testing.assert_array_equal(one, two)
+        assert not np.array_equal(one, three)
+
+    def test_progress_is_shown_when_asked_for(self, digits, capsys):
+        x, _, y, _ = digits
+        fwnet.FWNetClassifier(20, max_iter=2).fit(x, y)
+        assert not capsys.readouterr().out
+        fwnet.FWNetClassifier(20, max_iter=2, verbose=True).fit(x, y)
+        assert "classes: pass 2/2" in capsys.readouterr().out
+
+    def test_tensors_are_taken(self, digits):
+        x, x_test, y, _ = digits
+        model = fwnet.FWNetClassifier(20, max_iter=2, random_state=0)
+        from_arrays = clone(model).fit(x, y).predict(x_test)
+        from_tensors = (
+            clone(model).fit(torch.tensor(x), torch.tensor(y)).predict(torch.tensor(x_test))
+        )
+        np.testing.assert_array_equal(from_arrays, from_tensors)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"p": 1.0}, "p must be > 1 and finite, or 'learn', got 1.0"),
+            ({"p": "auto"}, "p must be > 1 and finite, or 'learn', got 'auto'"),
+            ({"p": np.inf}, "p must be > 1 and finite"),
+            ({"n_components": 0}, "n_components must be an integer >= 1, got 0"),
+            ({"radius": 0}, "radius must be > 0 and finite, got 0"),
+            ({"num_layers": 0}, "num_layers must be an integer >= 1, got 0"),
+            ({"max_iter": 0}, "max_iter must be an integer >= 1, got 0"),
+            ({"validation_fraction": 1.0}, r"must be in \[0, 1\), got 1.0"),
+            ({"adversarial_radius": -1}, "adversarial_radius must be >= 0, got -1"),
+            ({"device": "nowhere"}, "device must be auto, cpu or another"),
+        ],
+    )
+    def test_bad_parameters(self, digits, options, message):
+        x, _, y, _ = digits
+        with pytest.raises(ValueError, match=message):
+            fwnet.FWNetClassifier(**{"max_iter": 1, **options}).fit(x, y)
+
+
+class TestStructuredCodes:
+    @settings(max_examples=30)
+    @given(seed=st.integers(0, 10**6), width=st.integers(1, 4))
+    def test_codes_use_the_atoms_of_their_class_and_are_projections(self, seed, width):
+        generator = torch.Generator().manual_seed(seed)
+        x = torch.randn(60, 5, dtype=torch.float64, generator=generator)
+        labels = torch.arange(60) % 3
+        dictionary, codes = structured_codes(x, labels, [width] * 3, generator)
+        assert dictionary.shape == (5, 3 * width)
+        for k in range(3):
+            mine = slice(k * width, (k + 1) * width)
+            atoms, rows = dictionary[:, mine], labels == k
+            torch.testing.assert_close(atoms.T @ atoms, torch.eye(width).double())
+            torch.testing.assert_close(codes[rows][:, mine], x[rows] @ atoms)
+            assert codes[rows].count_nonzero() == rows.sum() * width
+            # No other subspace of this width is closer to the samples of the class.
+            kept = codes[rows].square().sum()
+            values = torch.linalg.svdvals(x[rows])
+            torch.testing.assert_close(kept, values[:width].square().sum())
+
+    def test_a_class_of_few_samples_gets_random_atoms_too(self):
+        x = torch.eye(4, dtype=torch.float64)[:3]
+        labels = torch.tensor([0, 1, 1])
+        dictionary, codes = structured_codes(x, labels, [3, 2], torch.Generator().manual_seed(0))
+        torch.testing.assert_close(dictionary.norm(dim=0), torch.ones(5).double())
+        assert codes[0].count_nonzero() == 1
