@@ -398,6 +398,13 @@ def reproduce(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for figures and pictures.")
     ] = Path("results"),
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the data sets (mnist/ for the digits); also FWNET_DATA. Without "
+            "either they are downloaded."
+        ),
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     workers: Annotated[
         int | None,
@@ -409,6 +416,7 @@ def reproduce(
     ] = None,
 ) -> None:
     """Measure the tables and figures of the paper again, with the baselines, side by side."""
+    from fwnet.data import DATA_VARIABLE, DataError
     from fwnet.experiments import EXPERIMENTS, Lab, Runner
 
     if not names:
@@ -429,6 +437,10 @@ def reproduce(
     _make_folder(output)
     if page and not page.parent.is_dir():
         raise typer.BadParameter(f"{page.parent} is not a folder", param_hint="--page")
+    if data is not None:
+        if not data.is_dir():
+            raise typer.BadParameter(f"{data} is not a folder", param_hint="--data")
+        os.environ[DATA_VARIABLE] = str(data.resolve())  # for the processes that do the work
     wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     count = workers or min(os.cpu_count() or 1, 16)
     cache = None if quick else output / "runs.jsonl"
@@ -439,7 +451,7 @@ def reproduce(
                 result = experiment.run(Lab(runner, quick))
                 paths = experiment.write(result, output, "-quick" if quick else "")
                 _print_result(experiment, result, paths)
-    except (ImportError, OSError) as error:  # an extra that is not installed, a full disk
+    except (ImportError, OSError, DataError) as error:  # an extra or data missing, a full disk
         _say(f"Error: {error}")
         raise typer.Exit(2) from error
     if page:

@@ -1,6 +1,10 @@
 """The tables and figures of the paper, one file each, behind `fwnet reproduce`."""
 
 from fwnet.experiments import (
+    digits_error,
+    digits_estimator,
+    digits_initial_p,
+    digits_misread,
     synthetic_data,
     synthetic_error,
     synthetic_exponent,
@@ -28,5 +32,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         synthetic_radius,
         synthetic_initial_p,
         synthetic_speed,
+        digits_error,
+        digits_initial_p,
+        digits_misread,
+        digits_estimator,
     )
 }

@@ -14,9 +14,10 @@ HEAD = """# Results
 
 Made of the files in [results/](../results/) by `fwnet reproduce --page docs/results.md`; every
 table is measured by the command under its title. "±" is the standard deviation over seeds, which
-change data, dictionary and order of samples together. Seconds are those of one training, with
-several at a time (16 on the H200). Errors are sums over the entries of a code, means over samples
-(half of it is Caffe's loss). Unless a sentence says otherwise, learning rate, weight decay and
+change data, dictionary and order of samples together (for handwritten digits, which are what they
+are, first weights and order). Seconds are those of one training, with several at a time (16 on the
+H200). Errors of codes are sums over the entries of a code, means over samples (half of it is
+Caffe's loss). Unless a sentence says otherwise, learning rate, weight decay and
 number of epochs were chosen for every method and depth from one grid, on a validation split of
 data that no figure is measured on; the choices and all validation errors are in the files. "Better"
 and "worse" are told by Student's test on the seeds, at 5%.
@@ -45,7 +46,8 @@ def _section(result: Result) -> str:
         "",
     ]
     if result.choices:
-        lines += [_edges(result), ""]
+        from_grid = "learning_rate" in result.choices[0]
+        lines += [_edges(result) if from_grid else _choices(result), ""]
     lines += ["*Here:*", "", *(f"* {finding}" for finding in result.findings), ""]
     lines += [f"![{result.title}](../results/{result.id}.png)", ""]
     return "\n".join([*lines, *_table(result.rows), ""])
@@ -65,6 +67,23 @@ def _edges(result: Result) -> str:
         f"*Settings:* {len(result.choices)} were chosen; {edges} of them lie at an end of the grid "
         "(smallest or largest learning rate, largest decay, most epochs)."
     )
+
+
+def _choices(result: Result) -> str:
+    """What was chosen, for each method; all that was tried is in the file."""
+    parts = []
+    for choice in result.choices:
+        numbers = ", ".join(
+            f"{name.replace('_', ' ')} {_value(value)}"
+            for name, value in choice.items()
+            if name not in ("method", "validation_error", "all_validation_errors")
+        )
+        tried = len(choice["all_validation_errors"])
+        parts.append(
+            f"{choice['method']}: {numbers} (best of {tried}, validation error "
+            f"{choice['validation_error']:.2f}%)"
+        )
+    return f"*Settings chosen on validation images:* {'; '.join(parts)}."
 
 
 def _table(rows: list[Row]) -> list[str]:
