@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fwnet
 from fwnet.coding import structured_codes
+from fwnet.coding.network_estimators import _first_atoms
 from fwnet.models import ModelFileError
 
 FAST = {"max_iter": 4, "random_state": 0}
@@ -72,8 +73,13 @@ class TestFWNetCoder:
         x = codes.signals.numpy()[:400]
         coder = fwnet.FWNetCoder(16, p="learn", max_iter=1, random_state=3).fit(x)
         first = coder.network_.config["p"]
+        seed = coder._seed()
         learner = fwnet.LpDictionaryLearning(
-            16, p="learn", radius=coder.network_.config["radius"], random_state=coder._seed()
+            16,
+            p="learn",
+            radius=coder.network_.config["radius"],
+            dictionary=_first_atoms(x, 16, seed),
+            random_state=seed,
         )
         assert first == pytest.approx(max(1.01, learner.fit(x).p_), rel=1e-6)
         assert coder.network_.config["learn_p"]

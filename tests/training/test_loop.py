@@ -231,6 +231,24 @@ def test_the_mean_of_the_weights_is_kept_and_validated():
     assert_same(weights(model), seen[0])
 
 
+def test_a_compiled_network_learns_the_same(monkeypatch):
+    compiled = []
+
+    def compile_once(model):
+        compiled.append(model)
+        return real(model, backend="aot_eager")  # needs no C++ compiler
+
+    real = torch.compile
+    monkeypatch.setattr(torch, "compile", compile_once)
+    one, other = network(), network()
+    train(one, task(), CONFIG)
+    train(other, task(), replace(CONFIG, compile=True))
+    assert compiled == [other]
+    for name, value in weights(one).items():
+        torch.testing.assert_close(weights(other)[name], value, rtol=1e-3, atol=1e-4)
+    torch._dynamo.reset()
+
+
 def test_a_mean_survives_an_interruption(tmp_path):
     config = replace(CONFIG, average=0.9)
     model = network()

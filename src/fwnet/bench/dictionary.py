@@ -1,7 +1,7 @@
 """Time to a dictionary as good as scikit-learn's, at p = 1, on patches of photographs.
 
 scikit-learn minimizes ½‖x − zD‖² + α‖z‖₁, `LpDictionaryLearning` ½‖x − zD‖² with ‖z‖₁ ≤ c. Both
-dictionaries are judged by both objectives, on patches that neither has seen, with c the mean L1
+dictionaries are judged by both objectives, on other patches of the pictures, with c the mean L1
 norm of scikit-learn's codes; the time that counts is when ours is as good as theirs in both.
 """
 

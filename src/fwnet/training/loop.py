@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -156,9 +156,10 @@ class _Run:
         self.optimizer = make_optimizer(model, config)
         # A recording is made of one process's work; averages over processes are not in it.
         record = processes.device.type == "cuda" and processes.count == 1
-        self.take_step = TrainingStep(
-            processes.prepare(model), task, config, self.optimizer, record
-        )
+        called = processes.prepare(model)
+        if config.compile:
+            called = cast("nn.Module", torch.compile(called))
+        self.take_step = TrainingStep(called, task, config, self.optimizer, record)
         self.steps_per_epoch = task.steps_per_epoch(config)
         self.num_steps = config.num_epochs * self.steps_per_epoch
         self.position = Position()
