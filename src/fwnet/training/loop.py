@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from torch import nn
 
 from fwnet.models import Model
 from fwnet.training.checkpoint import KeptWeights, Position, RunFolder, TrainingError
