@@ -416,8 +416,9 @@ def reproduce(
     ] = None,
 ) -> None:
     """Measure the tables and figures of the paper again, with the baselines, side by side."""
-    from fwnet.data import DATA_VARIABLE, DataError
+    from fwnet.data import DATA_SETS, DATA_VARIABLE, DataError
     from fwnet.experiments import EXPERIMENTS, Lab, Runner
+    from fwnet.training import DivergedError
 
     if not names:
         if page:
@@ -438,8 +439,11 @@ def reproduce(
     if page and not page.parent.is_dir():
         raise typer.BadParameter(f"{page.parent} is not a folder", param_hint="--page")
     if data is not None:
-        if not data.is_dir():
-            raise typer.BadParameter(f"{data} is not a folder", param_hint="--data")
+        if not any((data / name).is_dir() for name in DATA_SETS):
+            raise typer.BadParameter(
+                f"expected a folder with some of {', '.join(DATA_SETS)} in it, got {data}",
+                param_hint="--data",
+            )
         os.environ[DATA_VARIABLE] = str(data.resolve())  # for the processes that do the work
     wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
     count = workers or min(os.cpu_count() or 1, 16)
@@ -451,7 +455,7 @@ def reproduce(
                 result = experiment.run(Lab(runner, quick))
                 paths = experiment.write(result, output, "-quick" if quick else "")
                 _print_result(experiment, result, paths)
-    except (ImportError, OSError, DataError) as error:  # an extra or data missing, a full disk
+    except (ImportError, OSError, DataError, DivergedError) as error:
         _say(f"Error: {error}")
         raise typer.Exit(2) from error
     if page:

@@ -3,9 +3,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.datasets import load_digits, make_blobs
+from sklearn.datasets import load_digits, load_iris, make_blobs
 from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.pipeline import make_pipeline
@@ -14,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import fwnet
 from fwnet.coding import structured_codes
 from fwnet.coding.network_estimators import _first_atoms
+from fwnet.coding.structured_codes import leading_directions
 from fwnet.models import ModelFileError
 
 FAST = {"max_iter": 4, "random_state": 0}
@@ -61,8 +64,7 @@ class TestFWNetCoder:
         x = codes.signals.numpy()
         coder = fwnet.FWNetCoder(16, p=1.5, max_iter=40, learning_rate=1e-2, random_state=0).fit(x)
         np.testing.assert_allclose(np.linalg.norm(coder.components_, axis=1), 1.0, rtol=1e-5)
-        radius = coder.network_.config["radius"]
-        assert radius == pytest.approx(np.sqrt((x**2).sum(1).mean()), rel=1e-5)
+        radius = np.sqrt((x**2).sum(1).mean())
         exact = fwnet.LpCoder(coder.components_, 1.5, radius).fit_transform(x)
         learned = coder.transform(x)
         assert ((learned - exact) ** 2).sum(1).mean() < 0.2 * (exact**2).sum(1).mean()
@@ -77,12 +79,62 @@ class TestFWNetCoder:
         learner = fwnet.LpDictionaryLearning(
             16,
             p="learn",
-            radius=coder.network_.config["radius"],
+            radius=float(np.sqrt((x.astype(np.float64) ** 2).sum(1).mean())),
             dictionary=_first_atoms(x, 16, seed),
             random_state=seed,
         )
         assert first == pytest.approx(max(1.01, learner.fit(x).p_), rel=1e-6)
         assert coder.network_.config["learn_p"]
+
+    @pytest.mark.parametrize("unit", [1e-6, 1e6])
+    def test_the_unit_of_the_samples_does_not_matter(self, codes, unit):
+        x, z = codes.signals.numpy()[:300].astype(float), codes.codes.numpy()[:300].astype(float)
+        for targets in (z, None):
+            coder = fwnet.FWNetCoder(8 if targets is None else None, p=1.5, **FAST)
+            one = clone(coder).fit(x, targets).transform(x)
+            scaled = None if targets is None else unit * targets
+            other = clone(coder).fit(unit * x, scaled).transform(unit * x)
+            assert np.abs(other / unit - one).max() < 0.02 * np.abs(one).max()
+
+    def test_codes_of_one_entry_are_asked_for_by_name(self, codes):
+        x = codes.signals.numpy()[:60]
+        labels = np.ones((60, 1))
+        assert fwnet.FWNetCoder(5, p=1.5, **FAST).fit(x, labels).components_.shape == (5, 12)
+        assert fwnet.FWNetCoder(1, p=1.5, **FAST).fit(x, labels).components_.shape == (1, 12)
+
+    def test_numbers_of_numpy_are_numbers(self, codes):
+        x = codes.signals.numpy()[:60]
+        counts = {"max_iter": np.int64(2), "num_layers": np.int32(2), "batch_size": np.int64(9)}
+        assert fwnet.FWNetCoder(5, p=np.float32(1.5), **counts).fit(x).n_iter_ == 2
+
+    def test_a_failed_fit_is_no_fit(self, codes):
+        coder = fwnet.FWNetCoder(5, radius=-1.0)
+        with pytest.raises(ValueError, match="radius must be > 0"):
+            coder.fit(codes.signals.numpy())
+        with pytest.raises(NotFittedError):
+            coder.transform(codes.signals.numpy())
+
+    def test_rows_at_a_time_are_looked_at_when_they_are_used(self, codes):
+        x = codes.signals.numpy()[:60]
+        coder = fwnet.FWNetCoder(5, p=1.5, **FAST).fit(x)
+        whole = coder.transform(x)
+        np.testing.assert_allclose(coder.set_params(chunk_rows=7).transform(x), whole, atol=1e-5)
+        for bad in (-1, 2.5):
+            with pytest.raises(ValueError, match=f"chunk_rows must be an integer >= 1, got {bad}"):
+                coder.set_params(chunk_rows=bad).transform(x)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"p": None}, "p must be > 1 and finite, or 'learn', got None"),
+            ({"n_components": -1}, "n_components must be an integer >= 1, got -1"),
+            ({"n_components": 2.5}, "n_components must be an integer >= 1, got 2.5"),
+            ({"validation_fraction": "a"}, "validation_fraction must be a number, got 'a'"),
+        ],
+    )
+    def test_bad_parameters(self, codes, options, message):
+        with pytest.raises(ValueError, match=message):
+            fwnet.FWNetCoder(**options).fit(codes.signals.numpy()[:50])
 
     def test_labels_are_ignored_in_a_pipeline(self, digits):
         x, x_test, y, y_test = digits
@@ -101,7 +153,9 @@ class TestFWNetCoder:
             cv=2,
         )
         search.fit(codes.signals.numpy()[:300], codes.codes.numpy()[:300])
-        assert search.best_params_["num_layers"] in (1, 3)
+        scores = search.cv_results_["mean_test_score"]
+        assert search.best_params_["num_layers"] == (1, 3)[scores.argmax()]
+        assert scores[0] != scores[1]
 
     def test_tensors_give_tensors(self, codes):
         coder = fwnet.FWNetCoder(p=1.5, **FAST).fit(codes.signals[:200], codes.codes[:200])
@@ -115,6 +169,7 @@ class TestFWNetCoder:
             (np.zeros((10, 4)), "a row for each of the 50 samples, got 10"),
             (np.zeros((50, 3)), "n_components = 4 columns, got 3"),
             (np.full((50, 4), np.nan), "codes contains NaN"),
+            (csr_array(np.ones((50, 4))), r"pass codes.toarray\(\)"),
         ],
     )
     def test_bad_codes(self, codes_given, message):
@@ -147,8 +202,8 @@ class TestFWNetClassifier:
     def test_a_given_p_stays(self, digits):
         x, _, y, _ = digits
         model = fwnet.FWNetClassifier(20, p=1.4, **FAST).fit(x, y)
-        assert model.p_ == pytest.approx(1.4)
-        assert {record["p"] for record in model.history_} == {model.p_}
+        assert model.p_ == 1.4
+        assert all(record["p"] == pytest.approx(1.4) for record in model.history_)
         assert len(model.history_) == model.n_iter_ == 8
         assert [record["training"] for record in model.history_] == ["codes"] * 4 + ["classes"] * 4
 
@@ -165,6 +220,19 @@ class TestFWNetClassifier:
         model = fwnet.FWNetClassifier(9, max_iter=200, n_iter_no_change=3, random_state=0)
         assert model.fit(x, y).n_iter_ < 400
         assert model.score(x, y) == 1.0
+
+    def test_few_samples_of_few_features_are_learned(self):
+        x, y = load_iris(return_X_y=True)
+        parts = train_test_split(x, y, test_size=0.3, stratify=y, random_state=0)
+        model = fwnet.FWNetClassifier(max_iter=20, random_state=0).fit(parts[0], parts[2])
+        assert model.score(parts[1], parts[3]) > 0.9
+
+    def test_what_is_held_back_has_codes_like_those_learned(self):
+        """More atoms a class than there are features: those that none uses are 0 in both."""
+        x, y = load_iris(return_X_y=True)
+        model = fwnet.FWNetClassifier(60, max_iter=10, random_state=0).fit(x, y)
+        records = [record for record in model.history_ if record["training"] == "codes"]
+        assert records[-1]["validation"] < 2 * (2 * records[-1]["loss"])
 
     def test_saved_and_loaded(self, digits, tmp_path):
         x, x_test, y, _ = digits
@@ -220,7 +288,7 @@ class TestFWNetClassifier:
             ({"num_layers": 0}, "num_layers must be an integer >= 1, got 0"),
             ({"max_iter": 0}, "max_iter must be an integer >= 1, got 0"),
             ({"validation_fraction": 1.0}, r"must be in \[0, 1\), got 1.0"),
-            ({"adversarial_radius": -1}, "adversarial_radius must be >= 0, got -1"),
+            ({"adversarial_radius": -1}, "adversarial_radius must be >= 0 and finite, got -1"),
             ({"device": "nowhere"}, "device must be auto, cpu or another"),
         ],
     )
@@ -237,7 +305,8 @@ class TestStructuredCodes:
         generator = torch.Generator().manual_seed(seed)
         x = torch.randn(60, 5, dtype=torch.float64, generator=generator)
         labels = torch.arange(60) % 3
-        dictionary, codes = structured_codes(x, labels, [width] * 3, generator)
+        structured = structured_codes(x, labels, [width] * 3, generator)
+        dictionary, codes = structured.dictionary, structured.codes(x, labels)
         assert dictionary.shape == (5, 3 * width)
         for k in range(3):
             mine = slice(k * width, (k + 1) * width)
@@ -253,6 +322,14 @@ class TestStructuredCodes:
     def test_a_class_of_few_samples_gets_random_atoms_too(self):
         x = torch.eye(4, dtype=torch.float64)[:3]
         labels = torch.tensor([0, 1, 1])
-        dictionary, codes = structured_codes(x, labels, [3, 2], torch.Generator().manual_seed(0))
-        torch.testing.assert_close(dictionary.norm(dim=0), torch.ones(5).double())
-        assert codes[0].count_nonzero() == 1
+        structured = structured_codes(x, labels, [3, 2], torch.Generator().manual_seed(0))
+        torch.testing.assert_close(structured.dictionary.norm(dim=0), torch.ones(5).double())
+        assert structured.owners.tolist() == [0, -1, -1, 1, 1]
+        assert structured.codes(x, labels)[0].count_nonzero() == 1
+
+    @pytest.mark.parametrize("count", [3, 8])
+    def test_few_rows_and_many_have_the_same_directions(self, count):
+        rows = torch.randn(count, 5, dtype=torch.float64)
+        found = leading_directions(rows, 2)
+        expected = torch.linalg.svd(rows).Vh[:2]
+        torch.testing.assert_close((found @ expected.T).abs(), torch.eye(2).double())

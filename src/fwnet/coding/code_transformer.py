@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ class CodeTransformer(
     def transform(self, X: Any) -> Any:
         """Return the codes of X, (n_samples, n_components)."""
         check_is_fitted(self)
+        self._check_chunk_rows()
         X = self._checked_samples(X, reset=False)
         device, dtype = device_for(self.device, X), numpy_dtype(X)
         code_of, counts = self._coder(dtype, device)
@@ -96,8 +98,9 @@ class CodeTransformer(
         return validate_data(self, X, reset=reset, dtype=FLOATS)
 
     def _check_chunk_rows(self) -> None:
-        if self.chunk_rows is not None and not self.chunk_rows >= 1:
-            raise ValueError(f"chunk_rows must be >= 1, got {self.chunk_rows!r}")
+        rows: Any = self.chunk_rows
+        if rows is not None and (not isinstance(rows, Integral) or int(rows) < 1):
+            raise ValueError(f"chunk_rows must be an integer >= 1, got {rows!r}")
 
     def _checked_dictionary(self, given: Any, num_features: int) -> np.ndarray:
         """A copy of a dictionary in scikit-learn's shape, as an array."""

@@ -61,6 +61,7 @@ class EstimatorFileMixin:
             parameters, fitted = (_unpack({"mapping": part}, tensors) for part in packed)
             estimator = cls(**parameters)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            # RuntimeError: weights that do not fit, or values nested without end.
             raise ModelFileError(f"{path} holds what cannot be made here: {error}") from error
         for key, value in fitted.items():
             if hasattr(cls, key):  # a file brings values, and never puts them in a method's place

@@ -7,11 +7,12 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -42,6 +43,7 @@ LEARN = "learn"
 CODER_P_BOUNDS = (1.01, 50.0)  # where a network learns; the p of a problem may be 1 or infinite
 FIRST_P = 1.5  # where a learned p starts that nothing else is known of
 FLOAT32 = np.dtype(np.float32)
+FEWEST_BATCHES = 20  # that a pass consists of
 KSVD_ROWS, KSVD_ROUNDS, KSVD_ATOMS_A_NONZERO = 2_000, 5, 10
 
 
@@ -64,25 +66,33 @@ class _NetworkEstimator:
     n_iter_: int
 
     def _check_parameters(self) -> None:
-        for name, least in (
-            ("num_layers", 1),
-            ("max_iter", 1),
-            ("batch_size", 1),
-            ("n_iter_no_change", 1),
-        ):
-            _check_integer(name, getattr(self, name), least)
+        for name in ("num_layers", "max_iter", "batch_size", "n_iter_no_change"):
+            _check_integer(name, getattr(self, name))
+        for name in ("learning_rate", "weight_decay", "validation_fraction"):
+            if not isinstance(getattr(self, name), Real):
+                raise ValueError(f"{name} must be a number, got {getattr(self, name)!r}")
         if not 0 <= self.validation_fraction < 1:
             raise ValueError(
                 f"validation_fraction must be in [0, 1), got {self.validation_fraction!r}"
             )
-        if self.p != LEARN and (isinstance(self.p, str) or not 1 < self.p < math.inf):
+        if self.p != LEARN and not (isinstance(self.p, Real) and 1 < float(self.p) < math.inf):
             raise ValueError(
                 f"p must be > 1 and finite, or {LEARN!r}, got {self.p!r}: at 1 and infinity no "
                 "weight of the network gets a gradient"
             )
+        named_device(self.device)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _learned_exponent(self, network: FWNet) -> float:
+        """p as it was given, or as it was learned."""
+        if self.p != LEARN or network.p is None:
+            return float(self.p)
+        return network.p.item()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "network_")
 
     def _exponent(self, start: float) -> dict[str, Any]:
         """The arguments of a network that say what p is."""
@@ -90,12 +100,13 @@ class _NetworkEstimator:
             return {"p": start, "learn_p": True}
         return {"p": float(self.p), "learn_p": False}
 
-    def _config(self, num_rows: int, seed: int, num_epochs: int) -> TrainingConfig:
+    def _config(self, num_rows: int, seed: int) -> TrainingConfig:
         return TrainingConfig(
-            num_epochs=num_epochs,
-            batch_size=min(self.batch_size, num_rows),
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
+            num_epochs=int(self.max_iter),
+            # Small sets would otherwise be learned in a handful of steps.
+            batch_size=max(1, min(int(self.batch_size), num_rows // FEWEST_BATCHES)),
+            learning_rate=float(self.learning_rate),
+            weight_decay=float(self.weight_decay),
             clip_norm=1.0,
             seed=seed,
         )
@@ -120,8 +131,11 @@ class FWNetCoder(_NetworkEstimator, CodeTransformer):
 
     `fit(X, codes)` learns to give those codes for X. `fit(X)` learns a dictionary first
     (`LpDictionaryLearning`, from atoms by K-SVD), and then to give the certified codes for it,
-    faster than the solver. A one-dimensional y is ignored, as transformers in a pipeline do with
-    labels.
+    faster than the solver. A y with one axis, or one column for codes of another length, is
+    ignored, as transformers in a pipeline do with labels.
+
+    The dictionary, its codes and p come from all samples; `validation_fraction` of them are held
+    back from the training of the network alone.
 
     Args:
         n_components: The length of a code; with codes given, theirs. Default: that of the samples.
@@ -131,11 +145,11 @@ class FWNetCoder(_NetworkEstimator, CodeTransformer):
         radius: The bound on the norm of a code. None: with codes given, learned from the largest of
             their norms; without, the root mean square norm of the samples.
         max_iter: How many passes over the samples at most.
-        batch_size: How many samples make a step.
+        batch_size: How many samples make a step at most; a pass has at least 20 steps.
         learning_rate: Of Adam, falling to 0 as a cosine.
         weight_decay: The factor of ½‖W‖².
         validation_fraction: The part of the samples held back: the weights of the pass that does
-            best on them are kept.
+            best on them are kept. With 0, of the pass that does best on all.
         n_iter_no_change: End early when that did not improve for so many passes.
         random_state: What the held-back samples and their order depend on.
         device: Where to compute: "auto" is a CUDA device where there is one.
@@ -194,33 +208,38 @@ class FWNetCoder(_NetworkEstimator, CodeTransformer):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn to code X: as the codes y, (n_samples, n_components), or for a learned dictionary.
 
-        A one-dimensional y is ignored.
+        A y with one axis is ignored.
         """
+        self._check_parameters()
+        self._check_chunk_rows()
+        if self.n_components is not None:
+            _check_integer("n_components", self.n_components)
+        if self.radius is not None and not 0 < self.radius < math.inf:
+            raise ValueError(f"radius must be > 0 and finite, or None, got {self.radius!r}")
         X = self._checked_samples(X, reset=True)
         if isinstance(X, Tensor):
             X = X.cpu().numpy()
-        self._check_parameters()
-        self._check_chunk_rows()
-        if self.radius is not None and not 0 < self.radius < math.inf:
-            raise ValueError(f"radius must be > 0 and finite, or None, got {self.radius!r}")
         seed = self._seed()
         codes = _given_codes(y, len(X), self.n_components)
         if codes is None:
-            self.components_, codes, first_p = self._learned_dictionary(X, seed)
+            components, codes, first_p = self._learned_dictionary(X, seed)
             radius: float | None = self._radius(X)
         else:
-            self.components_, first_p = _best_dictionary(X, codes), FIRST_P
+            components, first_p = _best_dictionary(X, codes), FIRST_P
             radius = self.radius
+        # Codes are learned in a unit in which they have norms of about 1, whatever that of X is.
+        norms = np.linalg.norm(codes.astype(np.float64), axis=1)
+        self._unit = float(np.sqrt(np.square(norms).mean())) or 1.0
         self.history_ = []
-        self.network_ = self._network(self.components_, codes, first_p, radius)
-        x, z = (to_tensor(part, FLOAT32, torch.device("cpu")) for part in (X, codes))
+        network = self._network(components, codes, first_p, radius)
+        x = to_tensor(X, FLOAT32, torch.device("cpu"))
+        z = to_tensor(codes / self._unit, FLOAT32, torch.device("cpu"))
         kept, held = _split(len(x), self.validation_fraction, seed)
-        config = self._config(len(kept), seed, self.max_iter)
-        self._train(
-            self.network_, CodeRegression(x[kept], z[kept], x[held], z[held]), config, "codes"
-        )
+        task = CodeRegression(x[kept], z[kept], x[held], z[held])
+        self._train(network, task, self._config(len(kept), seed), "codes")
+        self.components_, self.network_ = components, network
         self.n_iter_ = len(self.history_)
-        self.p_ = _value(self.network_.p)
+        self.p_ = self._learned_exponent(network)
         return self
 
     def _radius(self, X: np.ndarray) -> float:
@@ -248,22 +267,24 @@ class FWNetCoder(_NetworkEstimator, CodeTransformer):
     def _network(
         self, components: np.ndarray, codes: np.ndarray, first_p: float, radius: float | None
     ) -> FWNet:
-        """The unrolled algorithm for this dictionary, in a unit in which its largest norm is 1."""
+        """The unrolled algorithm for this dictionary, for codes and signals in their own unit."""
         dictionary = to_tensor(components.T, FLOAT32, torch.device("cpu"))
         norm = torch.linalg.matrix_norm(dictionary, ord=2).item()
         scale = 1 / norm if norm > 0 else 1.0
         options = self._exponent(first_p)
         if radius is None:
             norms = lp_norm(torch.from_numpy(np.asarray(codes, np.float64)), options["p"])
-            options |= {"radius": max(float(norms.max()), 1e-6), "learn_radius": True}
+            options |= {"radius": float(norms.max()) / self._unit or 1.0, "learn_radius": True}
         else:
-            options["radius"] = float(radius)
+            options["radius"] = float(radius) / self._unit
+        # W_0 and W_t are those of D of norm 1; they see x and z divided by the unit of codes.
         return FWNet.from_dictionary(
-            dictionary * scale, self.num_layers, input_scale=scale, **options
+            dictionary * scale, int(self.num_layers), input_scale=scale / self._unit, **options
         )
 
     def _coder(self, dtype: np.dtype, device: torch.device) -> Coder:
-        return _in_precision(self.network_, dtype, device), Counter()
+        code_of = _in_precision(self.network_, dtype, device)
+        return lambda x: self._unit * code_of(x), Counter()
 
 
 class FWNetClassifier(
@@ -288,14 +309,14 @@ class FWNetClassifier(
         p: The exponent of the norm, a number > 1, or "learn" (from 1.5).
         radius: The bound on the norm of a code.
         max_iter: How many passes over the samples at most, first for codes, then for classes.
-        batch_size: How many samples make a step.
+        batch_size: How many samples make a step at most; a pass has at least 20 steps.
         learning_rate: Of Adam, falling to 0 as a cosine.
         weight_decay: The factor of ½‖W‖².
         adversarial_radius: How far neighbors are that are to be classified like the samples, the
             worst ones to first order; 0 looks at the samples alone. It keeps networks from learning
             their samples by heart.
         validation_fraction: The part of the samples held back: the weights of the pass that does
-            best on them are kept.
+            best on them are kept. With 0, of the pass that does best on all.
         n_iter_no_change: End early when that did not improve for so many passes.
         random_state: What weights, held-back samples and their order depend on.
         device: Where to compute: "auto" is a CUDA device where there is one.
@@ -350,17 +371,19 @@ class FWNetClassifier(
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn to tell the classes y of the samples X."""
-        X, y = _as_arrays(X, y)
-        X, y = validate_data(self, X, y, dtype=FLOATS)
-        check_classification_targets(y)
-        self.classes_, indices = np.unique(y, return_inverse=True)
         self._check_parameters()
-        count = len(self.classes_)
-        if count < 2:
-            raise ValueError(f"y must have at least 2 classes, got one class: {self.classes_[0]!r}")
-        _check_integer("n_components", self.n_components, 1)
+        _check_integer("n_components", self.n_components)
         if not 0 < self.radius < math.inf:
             raise ValueError(f"radius must be > 0 and finite, got {self.radius!r}")
+        if not 0 <= self.adversarial_radius < math.inf:
+            raise ValueError(
+                f"adversarial_radius must be >= 0 and finite, got {self.adversarial_radius!r}"
+            )
+        X, y = validate_data(self, *_as_arrays(X, y), dtype=FLOATS)
+        check_classification_targets(y)
+        classes, indices = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y must have at least 2 classes, got one class: {classes[0]!r}")
         seed = self._seed()
         wide = X.astype(np.float64)
         self._mean = wide.mean(0)
@@ -370,19 +393,21 @@ class FWNetClassifier(
         labels = torch.from_numpy(indices.astype(np.int64))
         kept, held = _split(len(x), self.validation_fraction, seed, labels)
         self.history_ = []
-        self.network_ = self._learned_codes(x, labels, kept, held, seed, count)
+        encoder = self._learned_codes(x, labels, kept, held, seed, len(classes))
+        generator = keyed_generator(seed, "weights")
+        network = CodeClassifier.on(encoder, len(classes), generator=generator)
         task = Classification(
             x[kept],
             labels[kept],
             x[held],
             labels[held],
-            adversarial_radius=self.adversarial_radius,
+            adversarial_radius=float(self.adversarial_radius),
         )
-        self._train(self.network_, task, self._config(len(kept), seed, self.max_iter), "classes")
+        self._train(network, task, self._config(len(kept), seed), "classes")
+        self.classes_, self.network_ = classes, network
         self.n_iter_ = len(self.history_)
-        encoder = self.network_.encoder
-        assert isinstance(encoder, FWNet)
-        self.p_ = _value(encoder.p)
+        assert isinstance(network.encoder, FWNet)
+        self.p_ = self._learned_exponent(network.encoder)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -410,32 +435,34 @@ class FWNetClassifier(
 
     def _learned_codes(
         self, x: Tensor, labels: Tensor, kept: Tensor, held: Tensor, seed: int, count: int
-    ) -> CodeClassifier:
-        """A network that has learned codes with the atoms of the right class, and a new layer."""
-        widths = [
-            self.n_components // count + (label < self.n_components % count)
-            for label in range(count)
-        ]
+    ) -> FWNet:
+        """A network that has learned codes with the atoms of the right class."""
+        per_class, more = divmod(int(self.n_components), count)
+        widths = [per_class + (label < more) for label in range(count)]
         generator = keyed_generator(seed, "atoms")
-        dictionary, codes = structured_codes(x[kept].double(), labels[kept], widths, generator)
+        structured = structured_codes(x[kept].double(), labels[kept], widths, generator)
         options = {**self._exponent(FIRST_P), "radius": float(self.radius)}
-        network = FWNet.from_dictionary(dictionary.float(), self.num_layers, **options)
-        held_codes = _codes_of_classes(x[held], labels[held], dictionary.float(), widths)
-        task = CodeRegression(x[kept], codes.float(), x[held], held_codes)
-        self._train(network, task, self._config(len(kept), seed, self.max_iter), "codes")
-        return CodeClassifier.on(network, count, generator=keyed_generator(seed, "weights"))
+        network = FWNet.from_dictionary(
+            structured.dictionary.float(), int(self.num_layers), **options
+        )
+        codes, held_codes = (structured.codes(x[rows], labels[rows]) for rows in (kept, held))
+        task = CodeRegression(x[kept], codes, x[held], held_codes)
+        self._train(network, task, self._config(len(kept), seed), "codes")
+        return network
 
 
-def _check_integer(name: str, value: Any, least: int) -> None:
-    if not isinstance(value, Integral) or int(value) < least:
-        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+def _check_integer(name: str, value: Any) -> None:
+    if not isinstance(value, Integral) or int(value) < 1:
+        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
 
 
 def _given_codes(y: Any, num_samples: int, num_components: int | None) -> np.ndarray | None:
-    """Codes that were given: what has two axes; labels have one."""
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
-    if y is None or np.asarray(y).ndim < 2:
+    """Codes that were given: what has two axes; labels have one, or one column."""
+    y, _ = _as_arrays(y, None)
+    if issparse(y):
+        raise ValueError("codes must be a dense array, got a sparse one: pass codes.toarray()")
+    shape = () if y is None else np.asarray(y).shape
+    if len(shape) < 2 or (shape[1] == 1 and num_components != 1):
         return None
     codes: np.ndarray = check_array(y, dtype=FLOATS, input_name="codes")
     if len(codes) != num_samples:
@@ -465,28 +492,30 @@ def _best_dictionary(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return found
 
 
-def _codes_of_classes(x: Tensor, labels: Tensor, dictionary: Tensor, widths: list[int]) -> Tensor:
-    """The structured codes of other samples, for a dictionary that is known."""
-    owners = torch.arange(len(widths)).repeat_interleave(torch.tensor(widths))
-    return torch.where(labels.unsqueeze(-1) == owners, x @ dictionary, 0.0)
-
-
 def _split(
     count: int, fraction: float, seed: int, labels: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Rows to train with, and rows held back; of every class its share, where there are classes."""
     order = torch.randperm(count, generator=keyed_generator(seed, "validation"))
     parts = [order] if labels is None else [order[labels[order] == k] for k in labels.unique()]
-    held = torch.cat([part[: round(fraction * len(part))] for part in parts])
+    # One of every class at least is learned from.
+    counts = [min(round(fraction * len(part)), len(part) - 1) for part in parts]
+    held = torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
     if not len(held):  # too few samples to hold some back: those trained with are looked at
         return order, order
-    return torch.cat([part[round(fraction * len(part)) :] for part in parts]), held
+    return torch.cat([part[count:] for part, count in zip(parts, counts, strict=True)]), held
 
 
 def _as_arrays(X: Any, y: Any) -> tuple[Any, Any]:
     """Tensors as the arrays that scikit-learn understands."""
-    arrays = [part.detach().cpu().numpy() if isinstance(part, Tensor) else part for part in (X, y)]
-    return arrays[0], arrays[1]
+
+    def as_array(part: Any) -> Any:
+        if not isinstance(part, Tensor):
+            return part
+        part = part.detach().cpu()
+        return (part.float() if part.dtype in (torch.bfloat16, torch.float16) else part).numpy()
+
+    return as_array(X), as_array(y)
 
 
 def _in_precision(network: Model, dtype: np.dtype, device: torch.device) -> Any:
@@ -501,11 +530,6 @@ def _in_precision(network: Model, dtype: np.dtype, device: torch.device) -> Any:
         return outputs
 
     return run
-
-
-def _value(p: Tensor | None) -> float:
-    assert p is not None
-    return p.item()
 
 
 @contextmanager

@@ -2,51 +2,70 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-__all__ = ["leading_directions", "structured_codes"]
+__all__ = ["StructuredCodes", "leading_directions", "structured_codes"]
+
+
+@dataclass(frozen=True)
+class StructuredCodes:
+    """z_j = d_jᵀx if atom j belongs to the class of x, and 0 if not.
+
+    Attributes:
+        dictionary: D, (n, m).
+        owners: The class that each atom belongs to, (m,); −1 for an atom that no class uses.
+    """
+
+    dictionary: Tensor
+    owners: Tensor
+
+    def codes(self, x: Tensor, labels: Tensor) -> Tensor:
+        """The codes, (count, m), of signals x, (count, n), of known classes, (count,)."""
+        own = labels.unsqueeze(-1) == self.owners
+        return torch.where(own, x @ self.dictionary.to(x), 0.0)
+
+
+def structured_codes(
+    x: Tensor, labels: Tensor, widths: list[int], generator: torch.Generator | None = None
+) -> StructuredCodes:
+    """D = (D_0, D_1, …), D_k the leading singular vectors of the signals of class k.
+
+    The dictionary, and so the sparse codes, of the paper's handwritten digits.
+
+    Args:
+        x: Signals, (count, n).
+        labels: Their classes, (count,), 0 … K − 1.
+        widths: How many atoms each of the K classes has, or 0. In the place of those that its
+            signals do not span there are random ones, which no code uses.
+        generator: Where those come from.
+    """
+    n = x.shape[1]
+    atoms, owners = [], []
+    for label, width in enumerate(widths):
+        rows = x[labels == label]
+        directions = leading_directions(rows, min(width, n, len(rows)))
+        missing = width - len(directions)
+        random = torch.randn(missing, n, generator=generator, dtype=torch.float64).to(x)
+        atoms += [directions, normalize(random, dim=1)]
+        owners += [label] * len(directions) + [-1] * missing
+    return StructuredCodes(torch.cat(atoms).T.contiguous(), torch.tensor(owners).to(labels))
 
 
 def leading_directions(rows: Tensor, count: int) -> Tensor:
     """The right singular vectors v_j of the largest singular values of X, (count, n), as rows.
 
     Their signs are definite: the entry of largest magnitude is positive. X is not centered. There
-    are at most n of them.
+    are at most n of them, and at most as many as rows.
     """
-    _, vectors = torch.linalg.eigh(rows.T @ rows)
-    leading = vectors.flip(-1)[:, :count].T
+    if len(rows) < rows.shape[1]:
+        leading = torch.linalg.svd(rows, full_matrices=False).Vh[:count]
+    else:
+        _, vectors = torch.linalg.eigh(rows.T @ rows)
+        leading = vectors.flip(-1)[:, :count].T
     largest = leading.gather(1, leading.abs().argmax(1, keepdim=True))
     signed: Tensor = leading * torch.where(largest < 0, -1.0, 1.0)
     return signed
-
-
-def structured_codes(
-    x: Tensor, labels: Tensor, widths: list[int], generator: torch.Generator | None = None
-) -> tuple[Tensor, Tensor]:
-    """z = (0, …, D_kᵀx, …, 0) for x of class k:  D = (D_0, D_1, …), D_k the leading directions.
-
-    The sparse codes of the paper's handwritten digits, and the dictionary that they belong to.
-
-    Args:
-        x: Signals, (count, n).
-        labels: Their classes, (count,), 0 … K − 1.
-        widths: How many atoms each of the K classes has, or 0. A class that spans fewer directions
-            has random ones in their place.
-        generator: Where those come from.
-
-    Returns the dictionary, (n, m), and the codes, (count, m), with m the sum of the widths.
-    """
-    n = x.shape[1]
-    atoms, start = [], 0
-    codes = x.new_zeros(len(x), sum(widths))
-    for label, width in enumerate(widths):
-        rows = labels == label
-        directions = leading_directions(x[rows], min(width, n, int(rows.sum())))
-        found = len(directions)
-        codes[rows, start : start + found] = x[rows] @ directions.T
-        more = torch.randn(width - found, n, generator=generator, dtype=torch.float64).to(x)
-        atoms.append(torch.cat([directions, normalize(more, dim=1)]))
-        start += width
-    return torch.cat(atoms).T.contiguous(), codes

@@ -39,7 +39,6 @@ SOURCES = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
-NUM_CLASSES = 10
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def load_mnist(folder: str | Path | None = None) -> Digits:
 def small_digits(num_test: int = 360) -> Digits:
     """scikit-learn's 1,797 digits of 8 × 8 pixels, which need no file: the last ones are tested.
 
-    They come writer by writer, so that those tested are of writers that were not trained on.
+    They come writer by writer, so that those tested are mostly of writers not trained on.
     """
     from sklearn.datasets import load_digits
 

@@ -7,9 +7,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["DATA_VARIABLE", "DataError", "data_folder", "download", "md5"]
+__all__ = ["DATA_SETS", "DATA_VARIABLE", "DataError", "data_folder", "download", "md5"]
 
 DATA_VARIABLE = "FWNET_DATA"
+DATA_SETS = ("mnist",)  # the names of their folders
 
 
 class DataError(ValueError):
@@ -17,9 +18,9 @@ class DataError(ValueError):
 
 
 def data_folder(name: str, folder: str | Path | None = None) -> Path | None:
-    """The folder of a data set: the one given, or $FWNET_DATA/name; None where neither is said.
+    """The folder of a data set: the one given, or $FWNET_DATA/name; None where there is neither.
 
-    A folder may be that of the data set itself or the one above it.
+    A folder that is given may be that of the data set itself or the one above it.
     """
     given = folder if folder is not None else os.environ.get(DATA_VARIABLE)
     if not given:

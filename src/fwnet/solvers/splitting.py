@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from fwnet.solvers.loop import BindableMethod
-from fwnet.solvers.problem import Problem
+from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import Whitened, dot
 
@@ -76,6 +76,8 @@ class _Splitting:
         if z is None:
             z = s = x.new_zeros(len(x), problem.dictionary.shape[1])
         else:
+            if isinstance(problem, Constrained):
+                z = problem.convex_set.project(z)
             # The multiplier of an optimal code is its own correlation with what is left of x.
             residual = inner - problem.decode(z)
             s = z + problem.correlate(residual) / _spring(white)

@@ -39,6 +39,7 @@ class Position:
         best: The best validation figure so far.
         best_epoch: The last epoch that it was seen after, where the weights of that are kept.
         improved_epoch: The first one.
+        validation: The newest validation figure.
         seconds: How long the training took, over all its parts.
     """
 
@@ -47,6 +48,7 @@ class Position:
     best: float = float("inf")
     best_epoch: int = 0
     improved_epoch: int = 0
+    validation: float | None = None
     seconds: float = 0.0
 
 
@@ -175,6 +177,8 @@ class RunFolder:
         """Raise if the run was begun with something else."""
         for key, ours in self.identity.items():
             before = theirs.get(key)
+            if key == "config" and isinstance(before, dict):
+                before = {**TrainingConfig().as_dict(), **before}  # a setting that is newer
             if ours == before:
                 continue
             if key == "data":

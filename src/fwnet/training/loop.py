@@ -169,7 +169,6 @@ class _Run:
             self.kept.mean = {n: w.detach().clone() for n, w in model.named_parameters()}
         self.history: list[dict[str, Any]] = []
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=processes.device)
-        self.validation: float | None = None
 
     def restore(self) -> None:
         """Take up an earlier run, where the folder has one."""
@@ -184,8 +183,6 @@ class _Run:
         self.loss_sum.fill_(self.position.loss_sum)
         if self.processes.is_first:
             self.history = self.folder.history(self.position.step)
-        if self.history:
-            self.validation = self.history[-1].get("validation")
 
     def go(
         self,
@@ -270,7 +267,7 @@ class _Run:
                 self.config.num_epochs,
                 loss,
                 watched,
-                self.validation,
+                self.position.validation,
             )
         )
 
@@ -279,7 +276,7 @@ class _Run:
         epochs = self.position.step / self.steps_per_epoch
         return (
             self.patience is not None
-            and self.validation is not None
+            and self.position.validation is not None
             and epochs >= self.position.improved_epoch + self.patience
         )
 
@@ -301,9 +298,9 @@ class _Run:
         self.model.eval()
         self._exchange_mean()
         with torch.no_grad():
-            self.validation = self.task.validate(self.model)
-        if self.validation is not None and not math.isfinite(self.validation):
-            raise self._diverged(f"the validation figure became {self.validation}", epoch, rate)
+            figure = self.position.validation = self.task.validate(self.model)
+        if figure is not None and not math.isfinite(figure):
+            raise self._diverged(f"the validation figure became {figure}", epoch, rate)
         record: dict[str, Any] = {
             "step": self.position.step,
             "epoch": epoch,
@@ -312,17 +309,17 @@ class _Run:
             "seconds": round(self.position.seconds, 3),
             **watched,
         }
-        if self.validation is not None:
-            record["validation"] = self.validation
-            if self.validation < self.position.best:
+        if figure is not None:
+            record["validation"] = figure
+            if figure < self.position.best:
                 self.position.improved_epoch = epoch
             # Of epochs that are equally good the last: figures that are counts are often equal.
-            if self.keep_best and self.validation <= self.position.best:
+            if self.keep_best and figure <= self.position.best:
                 self.position.best_epoch = epoch
                 self.kept.best = {
                     name: value.clone() for name, value in self.model.state_dict().items()
                 }
-            self.position.best = min(self.position.best, self.validation)
+            self.position.best = min(self.position.best, figure)
         self._exchange_mean()
         self.model.train()
         self.history.append(record)
