@@ -15,8 +15,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor
 
-from fwnet.models import Model, create_model
-from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
+from fwnet.models import Model, ModelFileError, read_weights, restore_model, write_weights
 from fwnet.version import __version__
 
 __all__ = ["EstimatorFileMixin"]
@@ -133,9 +132,4 @@ def _made_model(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Model:
         for key, weight in tensors.items()
         if key.startswith(prefix)
     }
-    model = create_model(packed["model"], **packed["config"])
-    dtypes = {weight.dtype for weight in weights.values() if weight.is_floating_point()}
-    if len(dtypes) == 1:
-        model.to(dtypes.pop())
-    model.load_state_dict(weights)
-    return model.eval()
+    return restore_model(packed["model"], packed["config"], weights)

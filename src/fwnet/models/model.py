@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
 from fwnet.version import __version__
 
-__all__ = ["MODELS", "Model", "create_model", "load_model"]
+__all__ = ["MODELS", "Model", "create_model", "load_model", "restore_model"]
 
 MODELS: dict[str, type[Model]] = {}
 METADATA_KEY = "fwnet"
@@ -109,15 +109,19 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Model:
             f"{path} holds tensors but no fwnet model: expected a file that Model.save wrote"
         ) from error
     try:
-        model = create_model(name, **config)
+        return restore_model(name, config, weights).to(device)
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{path} holds a model that cannot be made here: {error}") from error
-    dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
-    if len(dtypes) == 1:
-        model.to(dtypes.pop())
-    try:
-        model.load_state_dict(weights)
     except RuntimeError as error:
         lines = str(error).strip().splitlines()
         raise ModelFileError(f"{path} does not fit its configuration: {lines[-1]}") from error
-    return model.to(device).eval()
+
+
+def restore_model(name: str, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> Model:
+    """Make a model with given weights, of their dtype, in evaluation mode."""
+    model = create_model(name, **config)
+    dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
+    if len(dtypes) == 1:
+        model.to(dtypes.pop())
+    model.load_state_dict(weights)
+    return model.eval()
