@@ -10,25 +10,29 @@ import json
 import os
 import sys
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import torch
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 import fwnet
+from fwnet.terminal import (
+    is_first_process,
+    job_progress,
+    list_experiments,
+    print_coder,
+    print_codes,
+    print_report,
+    print_result,
+    row_progress,
+    say,
+    training_progress,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fwnet.bench import Report
-    from fwnet.coding import CoderReport, EncodeProgress, EncodeReport
-    from fwnet.experiments import Experiment, Result
-    from fwnet.training import TrainingProgress
+    from collections.abc import Callable
 
 __all__ = ["app", "main"]
 
@@ -166,7 +170,7 @@ def bench(
     if as_json:
         console.print_json(json.dumps(dataclasses.asdict(report)))
         return
-    _print_report(console, report)
+    print_report(console, report)
     if path:
         console.print(f"Saved to {path}.", highlight=False, markup=False)
 
@@ -227,7 +231,7 @@ def encode(
 
     chosen = _device(device)
     try:
-        with _row_progress() as show:
+        with row_progress() as show:
             report = encode_file(
                 data,
                 output,
@@ -244,14 +248,14 @@ def encode(
                 progress=show,
             )
     except EncodeError as error:
-        _say(f"Error: {error}")
+        say(f"Error: {error}")
         raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
-        _say("Stopped. The same command with --resume goes on from here.")
+        say("Stopped. The same command with --resume goes on from here.")
         raise typer.Exit(130) from error
-    _print_codes(report)
+    print_codes(report)
     if report.certifies and report.rows_uncertified:
-        _say(f"Warning: {report.rows_uncertified:,} of {report.rows:,} rows are not certified.")
+        say(f"Warning: {report.rows_uncertified:,} of {report.rows:,} rows are not certified.")
 
 
 def _with_training_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -357,7 +361,7 @@ def train_coder_command(
     chosen = _device(device)
     try:
         read = TrainingConfig.read(config, **settings) if config else TrainingConfig(**settings)
-        with _training_progress() as show:
+        with training_progress() as show:
             report = train_coder(
                 signals,
                 codes,
@@ -377,14 +381,14 @@ def train_coder_command(
                 checkpoint_seconds=checkpoint_seconds,
                 progress=show,
             )
-        if _is_first_process():
-            _print_coder(report, output)
+        if is_first_process():
+            print_coder(report, output)
     except (ValueError, OSError) as error:
-        if _is_first_process():
-            _say(f"Error: {error}")
+        if is_first_process():
+            say(f"Error: {error}")
         raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
-        _say("Stopped. The same command with --resume goes on from here.")
+        say("Stopped. The same command with --resume goes on from here.")
         raise typer.Exit(130) from error
 
 
@@ -424,7 +428,7 @@ def reproduce(
         if page:
             _write_page(page, output)
         else:
-            _list_experiments(output)
+            list_experiments(output)
         return
     for name in names:
         if name not in (*EXPERIMENTS, "all"):
@@ -449,14 +453,14 @@ def reproduce(
     count = workers or min(os.cpu_count() or 1, 16)
     cache = None if quick else output / "runs.jsonl"
     try:
-        with _job_progress() as show, Runner(chosen, count, cache, show) as runner:
+        with job_progress() as show, Runner(chosen, count, cache, show) as runner:
             for name in wanted:
                 experiment = EXPERIMENTS[name]
                 result = experiment.run(Lab(runner, quick))
                 paths = experiment.write(result, output, "-quick" if quick else "")
-                _print_result(experiment, result, paths)
+                print_result(experiment, result, paths)
     except (ImportError, OSError, DataError, DivergedError) as error:
-        _say(f"Error: {error}")
+        say(f"Error: {error}")
         raise typer.Exit(2) from error
     if page:
         _write_page(page, output)
@@ -484,72 +488,6 @@ def _device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _say(line: str) -> None:
-    """One line on stderr, however long."""
-    Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _is_first_process() -> bool:
-    """Whether this is the one process, or the first of several, which speaks for all."""
-    return os.environ.get("RANK", "0") == "0"
-
-
-@contextmanager
-def _training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
-    """A bar on stderr with loss, validation, p and γ."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("epoch {task.fields[epoch]}"),
-        BarColumn(),
-        TextColumn("{task.fields[figures]}"),
-        TimeRemainingColumn(),
-    )
-    shown = console.is_terminal and _is_first_process()
-    with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
-        task = bar.add_task("", total=1, epoch="", figures="")
-
-        def show(progress: TrainingProgress) -> None:
-            figures = {"loss": progress.loss, "validation": progress.validation}
-            bar.update(
-                task,
-                total=progress.num_steps,
-                completed=progress.step,
-                epoch=f"{progress.epoch} of {progress.num_epochs}",
-                figures="  ".join(
-                    f"{name} {_figures(value)}"
-                    for name, value in {**figures, **progress.watched}.items()
-                    if value is not None
-                ),
-            )
-
-        yield show
-
-
-def _figures(value: float | list[float]) -> str:
-    """A number, or a few of a list."""
-    if not isinstance(value, list):
-        return f"{value:.4g}"
-    few = [f"{part:.2f}" for part in value]
-    return " ".join(few if len(few) <= 8 else [*few[:3], "…", *few[-2:]])
-
-
-@contextmanager
-def _job_progress() -> Iterator[Callable[[int, int], None]]:
-    """A bar on stderr: trainings done."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("trainings and solutions"),
-        BarColumn(),
-        TextColumn("{task.completed:,} of {task.total:,}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=1)
-        yield lambda done, count: bar.update(task, completed=done, total=max(1, count))
-
-
 def _write_page(page: Path, output: Path) -> None:
     from fwnet.experiments.page import results_page
 
@@ -560,132 +498,5 @@ def _write_page(page: Path, output: Path) -> None:
             f"cannot write {page}: {error.strerror}", param_hint="--page"
         ) from error
     except ValueError as error:
-        _say(f"Error: {error}")
+        say(f"Error: {error}")
         raise typer.Exit(2) from error
-
-
-def _list_experiments(output: Path) -> None:
-    from fwnet.experiments import EXPERIMENTS, Result
-
-    table = Table("experiment", "what", f"measured, in {output}")
-    for name, experiment in EXPERIMENTS.items():
-        path = output / f"{name}.json"
-        measured = ""
-        if path.is_file():
-            try:
-                rows = Result.load(path).rows
-                hardware = {row.hardware for row in rows if row.hardware}
-                measured = f"{len(rows)} figures {', '.join(sorted(hardware))}".strip()
-            except ValueError:
-                measured = "unreadable"
-        table.add_row(name, experiment.title, measured)
-    Console().print(table)
-
-
-def _print_result(experiment: Experiment, result: Result, paths: list[Path]) -> None:
-    console = Console()
-    table = Table("", "", "the paper", "here", "spread", title=experiment.title)
-    for row in result.rows:
-        setting = ", ".join(f"{key} = {_rounded(value)}" for key, value in row.setting.items())
-        table.add_row(
-            row.method,
-            setting,
-            "" if row.paper is None else f"{row.paper:g}",
-            f"{row.ours:.4g}",
-            "" if row.spread is None else f"± {row.spread:.2g}",
-        )
-    console.print(table)
-    for line in [f"The paper: {result.claim}", *result.findings]:
-        console.print(f"• {line}", highlight=False, markup=False)
-    saved = " and ".join(str(path) for path in paths)
-    console.print(f"Saved to {saved}.", highlight=False, markup=False, soft_wrap=True)
-
-
-def _print_coder(report: CoderReport, output: Path) -> None:
-    from fwnet.training.picture import draw_history
-
-    result = report.training
-    draw_history(result.history).savefig(output / "history.png", dpi=120)
-    lines = [f"{report.network.num_parameters:,} parameters, {result.seconds:.1f} s"]
-    if report.validation_error is not None:
-        lines.append(
-            f"validation error {report.validation_error:.4g} after epoch {result.best_epoch}; "
-            f"codes of zeros have {report.zero_error:.4g}"
-        )
-    lines += [f"{name} {_figures(value)}" for name, value in report.network.watched().items()]
-    lines += [
-        f"written to {report.model_path}; code with it:",
-        f"fwnet encode DATA.npy --model {report.model_path} -o CODES.npy",
-    ]
-    for line in lines:
-        Console().print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-@contextmanager
-def _row_progress() -> Iterator[Callable[[EncodeProgress], None]]:
-    """A bar on stderr: rows done, rows a second, remaining time. Nothing where no one looks."""
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,} of {task.total:,} rows"),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("", total=1, speed="")
-
-        def show(progress: EncodeProgress) -> None:
-            done, rows, stage = progress.rows_done, progress.rows, progress.stage
-            if bar.tasks[0].description != stage:  # another stage has another speed
-                bar.reset(task, total=rows, completed=done, description=stage, speed="")
-            speed = bar.tasks[0].speed
-            text = f"{speed:,.0f} rows/s" if speed else ""
-            bar.update(task, completed=done, speed=text)
-
-        yield show
-
-
-def _print_codes(report: EncodeReport) -> None:
-    resumed = f", {report.rows_resumed:,} of them from before" if report.rows_resumed else ""
-    coded = report.rows > report.rows_resumed
-    speed = f", {report.rows_per_second:,.0f} rows a second" if coded else ""
-    gaps = f"largest gap {report.largest_gap:.2e}, largest norm gap {report.largest_norm_gap:.2e}"
-    lines = [
-        f"{report.rows:,} rows{resumed}",
-        *(f"{count:,} {words}" for words, count in report.counts.items()),
-        *([gaps] if report.certifies else []),
-        f"{report.seconds:.1f} s{speed}",
-        f"written to {report.output}",
-    ]
-    for line in lines:
-        Console().print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def _print_report(console: Console, report: Report) -> None:
-    table = Table("", "ratio", "target", "ms", "spread", "peak MiB", title=report.hardware)
-    group = None
-    for row in report.rows:
-        if row.group != group:
-            group = row.group
-            table.add_section()
-            table.add_row(f"[bold]{group}[/bold]")
-        table.add_row(
-            row.name,
-            f"{row.ratio:.3g}",
-            "" if row.target is None else f"≤ {row.target:g}",
-            f"{row.milliseconds:.4g}",
-            f"±{row.spread:.0%}",
-            "" if row.peak_mib is None else f"{row.peak_mib:.0f}",
-        )
-    console.print(table)
-    for key, value in report.notes.items():
-        parts = value if isinstance(value, dict) else {"": value}
-        shown = ", ".join(f"{name} {_rounded(part)}".strip() for name, part in parts.items())
-        console.print(f"{key}: {shown}", highlight=False)
-
-
-def _rounded(value: object) -> object:
-    return f"{value:.3g}" if isinstance(value, float) else value

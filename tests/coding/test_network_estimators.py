@@ -157,6 +157,15 @@ class TestFWNetCoder:
         assert search.best_params_["num_layers"] == (1, 3)[scores.argmax()]
         assert scores[0] != scores[1]
 
+    def test_saved_and_loaded(self, codes, tmp_path):
+        x = codes.signals.numpy()[:100]
+        coder = fwnet.FWNetCoder(6, p=1.5, **FAST).fit(x)
+        coder.save(tmp_path / "coder.safetensors")
+        loaded = fwnet.FWNetCoder.load(tmp_path / "coder.safetensors")
+        np.testing.assert_array_equal(loaded.transform(x), coder.transform(x))
+        np.testing.assert_array_equal(loaded.components_, coder.components_)
+        assert loaded.get_params() == coder.get_params()
+
     def test_tensors_give_tensors(self, codes):
         coder = fwnet.FWNetCoder(p=1.5, **FAST).fit(codes.signals[:200], codes.codes[:200])
         out = coder.transform(codes.test_signals)
