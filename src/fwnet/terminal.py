@@ -125,7 +125,7 @@ def print_result(experiment: Experiment, result: Result, paths: list[Path]) -> N
     for row in result.rows:
         setting = ", ".join(f"{key} = {_rounded(value)}" for key, value in row.setting.items())
         table.add_row(
-            row.method,
+            row.method if row.quantity == "test error" else f"{row.method} ({row.quantity})",
             setting,
             "" if row.paper is None else f"{row.paper:g}",
             f"{row.ours:.4g}",
