@@ -25,7 +25,7 @@ FAST = {"max_iter": 4, "random_state": 0}
 @parametrize_with_checks(
     [
         fwnet.FWNetCoder(4, p=1.5, radius=300.0, max_iter=2),
-        fwnet.FWNetClassifier(20, max_iter=10),
+        fwnet.FWNetClassifier(20, max_iter=5),
     ]
 )
 def test_scikit_learn_finds_nothing_to_object_to(estimator, check):

@@ -131,3 +131,18 @@ def test_the_readme_quotes_what_was_measured(experiment, method, line, depths):
     for depth, cell in zip(depths, cells, strict=False):
         digits = len(cell.partition(".")[2])
         assert float(cell) == round(result.find(method, T=depth).ours, digits)
+
+
+def test_the_readme_quotes_the_digits_as_measured():
+    result = Result.load(PROJECT / "results" / "digits-error.json")
+    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
+    names = [name for name in result.curves if name in {row.method for row in result.rows}]
+    assert len(names) == 9
+    for name in names:
+        (line,) = [text for text in readme.splitlines() if text.startswith(f"| {name} |")]
+        weights, plain, neighbors, paper = (cell.strip(" *") for cell in line.split("|")[2:6])
+        assert weights == f"{result.curves[name]['num_weights']:,}"
+        for cell, how in ((plain, "images alone"), (neighbors, "with neighbors")):
+            row = result.find(name, training=how)
+            assert cell == f"{row.ours:.2f}"
+            assert float(paper) == row.paper

@@ -83,7 +83,7 @@ TRAINING: dict[str, Any] = {
 }
 # How far the neighbors are that a classifier learns beside the images (0: none), in pixels of 1.
 NEIGHBORS = (0.0, 1.0, 1.5)
-QUICK_EPOCHS = 15
+QUICK_EPOCHS = 5
 QUICK_SETTINGS = {"num_epochs": QUICK_EPOCHS, "average": 0.9}
 
 

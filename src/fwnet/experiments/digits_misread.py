@@ -144,7 +144,7 @@ def _draw_misread(figure: Any, misread: list[list[int]], digits: Any) -> None:
     for axis in axes.flat:
         axis.axis("off")
     for axis, (index, label, *predicted) in zip(axes.flat, shown, strict=False):
-        axis.imshow(digits.test_images[index].reshape(digits.shape), cmap="gray_r")
+        axis.imshow(digits.test_images[index].reshape(digits.shape).numpy(), cmap="gray_r")
         read = "/".join(dict.fromkeys(str(digit) for digit in predicted))
         axis.set_title(f"{label} → {read}", fontsize=9)
 
