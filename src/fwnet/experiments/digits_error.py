@@ -252,7 +252,7 @@ def draw(result: Result) -> Figure:
                 color=color(index, len(names)),
                 capsize=3,
                 linestyle="none",
-                label=f"{name}, {how}",
+                label=name if name == BEST else f"{name}, {how}",
             )
             if row.paper is not None and how == PLAIN:
                 axis.plot([weights], [row.paper], "x", color=color(index, len(names)))

@@ -107,7 +107,7 @@ def draw(result: Result) -> Figure:
     codes, exponents = right.subplots(2, 1, height_ratios=[1.2, 1])
     codes.imshow(np.array(result.curves["portrait"]["mean_codes"]), aspect="auto", cmap="magma")
     codes.set(
-        xlabel="entry of the code, digit by digit",
+        xlabel="entry of the code (at first: places of 0, of 1, …)",
         ylabel="digit shown",
         yticks=range(NUM_CLASSES),
         title="mean magnitude of codes of test images",
@@ -124,7 +124,7 @@ def draw(result: Result) -> Figure:
 
 
 def _draw_atoms(figure: Any, portrait: dict[str, Any], shape: tuple[int, int]) -> None:
-    figure.suptitle("rows of −W₀ as images, four for every digit")
+    figure.suptitle("rows of −W₀ as images, four from the place of every digit")
     images = np.array(portrait["images"], dtype=float).reshape(-1, *shape)
     axes = figure.subplots(NUM_CLASSES, ATOMS_A_DIGIT)
     for index, (axis, image) in enumerate(zip(axes.flat, images, strict=True)):
