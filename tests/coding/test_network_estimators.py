@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import fwnet
 from fwnet.coding import structured_codes
-from fwnet.coding.network_estimators import _first_atoms
+from fwnet.coding.fwnet_coder import _first_atoms
 from fwnet.coding.structured_codes import leading_directions
 from fwnet.models import ModelFileError
 

@@ -3,8 +3,9 @@
 from fwnet.coding.dictionary_learning import LearningProgress, LpDictionaryLearning
 from fwnet.coding.encode import EncodeReport, encode_file
 from fwnet.coding.errors import EncodeError
+from fwnet.coding.fwnet_classifier import FWNetClassifier
+from fwnet.coding.fwnet_coder import FWNetCoder
 from fwnet.coding.lp_coder import LpCoder
-from fwnet.coding.network_estimators import FWNetClassifier, FWNetCoder
 from fwnet.coding.shards import EncodeProgress
 from fwnet.coding.structured_codes import structured_codes
 from fwnet.coding.train_coder import CoderReport, train_coder

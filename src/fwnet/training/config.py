@@ -55,8 +55,7 @@ class TrainingConfig:
     )
     compile: bool = _setting(
         False,
-        "Let torch.compile fuse operators: about twice as fast on a CPU, after a while; needs a "
-        "C++ compiler.",
+        "Let torch.compile fuse operators: faster on a CPU once compiled; needs a C++ compiler.",
     )
     seed: int = _setting(0, "Of the initial weights, the order of samples and other randomness.")
 

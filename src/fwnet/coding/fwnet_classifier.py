@@ -1,0 +1,200 @@
+"""`FWNetClassifier`: classes from the codes of a Frank-Wolfe network, as scikit-learn has it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from fwnet.coding.chunks import chunk_slices, default_chunk_rows, named_device, to_tensor
+from fwnet.coding.code_transformer import FLOATS
+from fwnet.coding.estimator_files import EstimatorFileMixin
+from fwnet.coding.network_estimator import (
+    FIRST_P,
+    FLOAT32,
+    LEARN,
+    NetworkEstimator,
+    as_arrays,
+    check_integer,
+    in_precision,
+    split_rows,
+)
+from fwnet.coding.structured_codes import structured_codes
+from fwnet.data import keyed_generator
+from fwnet.models import CodeClassifier, FWNet
+from fwnet.training import (
+    Classification,
+    CodeRegression,
+)
+
+__all__ = ["FWNetClassifier"]
+
+
+class FWNetClassifier(
+    NetworkEstimator,
+    EstimatorFileMixin,
+    ClassifierMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """softmax(W_C z + b), z = f(x): classes from the codes of a Frank-Wolfe network.
+
+    As the paper does for handwritten digits: every class gets atoms of its own, its leading
+    singular vectors; the network learns codes that use the atoms of the right class; then codes and
+    softmax layer are trained together.
+
+    Samples are centered and scaled to a root mean square norm of 1 first; `radius` and
+    `adversarial_radius` are in that unit.
+
+    Args:
+        n_components: The length of a code, shared evenly among the classes; if they are fewer than
+            the classes, some have no atom.
+        num_layers: T.
+        p: The exponent of the norm, a number > 1, or "learn" (from 1.5).
+        radius: The bound on the norm of a code.
+        max_iter: How many passes over the samples at most, first for codes, then for classes.
+        batch_size: How many samples make a step at most; a pass has at least 20 steps.
+        learning_rate: Of Adam, falling to 0 as a cosine.
+        weight_decay: The factor of ½‖W‖².
+        adversarial_radius: How far neighbors are that are to be classified like the samples, the
+            worst ones to first order; 0 looks at the samples alone. It keeps networks from learning
+            their samples by heart.
+        validation_fraction: The part of the samples held back: the weights of the pass that does
+            best on them are kept. With 0, of the pass that does best on all.
+        n_iter_no_change: End early when that did not improve for so many passes.
+        random_state: What weights, held-back samples and their order depend on.
+        device: Where to compute: "auto" is a CUDA device where there is one.
+        verbose: Whether to show a progress bar.
+
+    Attributes:
+        classes_: The classes, sorted.
+        p_: The exponent of the network, learned or given.
+        network_: The `fwnet.models.CodeClassifier`.
+        history_: One record a pass: loss, validation, p, gamma; first for codes, then for classes.
+        n_iter_: The number of passes.
+        n_features_in_: The number of features seen by `fit`.
+        feature_names_in_: Their names, where X had names.
+    """
+
+    network_: CodeClassifier
+    _mean: np.ndarray
+    _scale: float
+
+    def __init__(
+        self,
+        n_components: int = 150,
+        *,
+        num_layers: int = 3,
+        p: float | str = LEARN,
+        radius: float = 8.0,
+        max_iter: int = 50,
+        batch_size: int = 50,
+        learning_rate: float = 3e-3,
+        weight_decay: float = 1e-4,
+        adversarial_radius: float = 0.2,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 20,
+        random_state: Any = None,
+        device: str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.num_layers = num_layers
+        self.p = p
+        self.radius = radius
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.adversarial_radius = adversarial_radius
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn to tell the classes y of the samples X."""
+        self._check_parameters()
+        check_integer("n_components", self.n_components)
+        if not 0 < self.radius < math.inf:
+            raise ValueError(f"radius must be > 0 and finite, got {self.radius!r}")
+        if not 0 <= self.adversarial_radius < math.inf:
+            raise ValueError(
+                f"adversarial_radius must be >= 0 and finite, got {self.adversarial_radius!r}"
+            )
+        X, y = validate_data(self, *as_arrays(X, y), dtype=FLOATS)
+        check_classification_targets(y)
+        classes, indices = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError(f"y must have at least 2 classes, got one class: {classes[0]!r}")
+        seed = self._seed()
+        wide = X.astype(np.float64)
+        self._mean = wide.mean(0)
+        norm = float(np.sqrt(np.square(wide - self._mean).sum(1).mean()))
+        self._scale = 1 / norm if norm > 0 else 1.0
+        x = self._features(X, FLOAT32, torch.device("cpu"))
+        labels = torch.from_numpy(indices.astype(np.int64))
+        kept, held = split_rows(len(x), self.validation_fraction, seed, labels)
+        self.history_ = []
+        encoder = self._learned_codes(x, labels, kept, held, seed, len(classes))
+        generator = keyed_generator(seed, "weights")
+        network = CodeClassifier.on(encoder, len(classes), generator=generator)
+        task = Classification(
+            x[kept],
+            labels[kept],
+            x[held],
+            labels[held],
+            adversarial_radius=float(self.adversarial_radius),
+        )
+        self._train(network, task, self._config(len(kept), seed), "classes")
+        self.classes_, self.network_ = classes, network
+        self.n_iter_ = len(self.history_)
+        assert isinstance(network.encoder, FWNet)
+        self.p_ = self._learned_exponent(network.encoder)
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probabilities of the classes, (n_samples, n_classes), of NumPy's kind."""
+        check_is_fitted(self)
+        X, _ = as_arrays(X, None)
+        X = validate_data(self, X, reset=False, dtype=FLOATS)
+        device = named_device(self.device)
+        scores_of = in_precision(self.network_, X.dtype, device)
+        rows = default_chunk_rows(X.shape[1], self.n_components)
+        parts = []
+        for chunk in chunk_slices(len(X), rows):
+            scores = scores_of(self._features(X[chunk], X.dtype, device))
+            parts.append(scores.softmax(-1).cpu().numpy())
+        return np.concatenate(parts)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class of every sample."""
+        check_is_fitted(self)
+        chosen: np.ndarray = self.classes_[self.predict_proba(X).argmax(1)]
+        return chosen
+
+    def _features(self, X: np.ndarray, dtype: np.dtype, device: torch.device) -> Tensor:
+        return to_tensor((X - self._mean) * self._scale, dtype, device)
+
+    def _learned_codes(
+        self, x: Tensor, labels: Tensor, kept: Tensor, held: Tensor, seed: int, count: int
+    ) -> FWNet:
+        """A network that has learned codes with the atoms of the right class."""
+        per_class, more = divmod(int(self.n_components), count)
+        widths = [per_class + (label < more) for label in range(count)]
+        generator = keyed_generator(seed, "atoms")
+        structured = structured_codes(x[kept].double(), labels[kept], widths, generator)
+        options = {**self._exponent(FIRST_P), "radius": float(self.radius)}
+        network = FWNet.from_dictionary(
+            structured.dictionary.float(), int(self.num_layers), **options
+        )
+        codes, held_codes = (structured.codes(x[rows], labels[rows]) for rows in (kept, held))
+        task = CodeRegression(x[kept], codes, x[held], held_codes)
+        self._train(network, task, self._config(len(kept), seed), "codes")
+        return network
