@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from fwnet import coding, data, functional, metrics, models, nn, sets, solvers, training
     from fwnet.coding import FWNetClassifier, FWNetCoder, LpCoder, LpDictionaryLearning
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
-    from fwnet.models import LISTA, MLP, FWNet, LCoD, load_model
+    from fwnet.models import LISTA, MLP, ConvFWNet, ConvLISTA, DnCNN, FWNet, LCoD, load_model
     from fwnet.sets import ConvexSet, LpBall
     from fwnet.solvers import Solution, solve
 
 __all__ = [
     "LISTA",
     "MLP",
+    "ConvFWNet",
+    "ConvLISTA",
     "ConvexSet",
+    "DnCNN",
     "FWNet",
     "FWNetClassifier",
     "FWNetCoder",
@@ -50,7 +53,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ConvFWNet": "fwnet.models",
+    "ConvLISTA": "fwnet.models",
     "ConvexSet": "fwnet.sets",
+    "DnCNN": "fwnet.models",
     "FWNet": "fwnet.models",
     "FWNetClassifier": "fwnet.coding",
     "FWNetCoder": "fwnet.coding",

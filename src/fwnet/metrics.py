@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-__all__ = ["code_error", "error_rate"]
+__all__ = ["code_error", "error_rate", "psnr", "ssim"]
 
 
 def code_error(code: Tensor, target: Tensor) -> Tensor:
@@ -29,3 +30,46 @@ def error_rate(scores: Tensor, labels: Tensor) -> Tensor:
             f"got {tuple(labels.shape)}"
         )
     return (scores.argmax(-1) != labels).double().mean()
+
+
+def psnr(image: Tensor, clean: Tensor) -> Tensor:
+    """−10·log₁₀ mean (y − x)² in dB, for every image of a batch (batch, …) in [0, 1].
+
+    Values of `image` outside [0, 1] are cut off first, as a display would.
+    """
+    _check_same_shape(image, clean)
+    errors = (image.double().clamp(0, 1) - clean.double()).square().flatten(1).mean(1)
+    return -10 * errors.log10()
+
+
+def ssim(image: Tensor, clean: Tensor) -> Tensor:
+    """The structural similarity of Wang et al. (2004), for every image of (batch, channel, h, w).
+
+    With their Gaussian window of standard deviation 1.5, the mean over places and channels.
+    Values of `image` outside [0, 1] are cut off first.
+    """
+    from skimage.metrics import structural_similarity
+
+    _check_same_shape(image, clean)
+    pairs = zip(image.double().clamp(0, 1).cpu().numpy(), clean.double().cpu().numpy(), strict=True)
+    values = [
+        structural_similarity(
+            ours,
+            theirs,
+            gaussian_weights=True,
+            sigma=1.5,
+            use_sample_covariance=False,
+            data_range=1.0,
+            channel_axis=0,
+        )
+        for ours, theirs in pairs
+    ]
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def _check_same_shape(image: Tensor, clean: Tensor) -> None:
+    if image.shape != clean.shape:
+        raise ValueError(
+            f"images must have the shape of the clean ones, {tuple(clean.shape)}, "
+            f"got {tuple(image.shape)}"
+        )

@@ -13,7 +13,7 @@ import torch
 from fwnet.coding.array_files import RowFile, read_npy_matrix
 from fwnet.coding.chunks import to_tensor
 from fwnet.coding.errors import EncodeError
-from fwnet.models import ModelFileError, load_model
+from fwnet.models import ModelFileError, SignalModel, load_model
 from fwnet.sets import LpBall
 from fwnet.solvers import Progress, Solution, Status, solve
 
@@ -97,15 +97,19 @@ class NetworkCoder:
 
     def __init__(self, path: Path, source: RowFile, data: Path, device: torch.device) -> None:
         try:
-            self._network = load_model(path, device)
+            network = load_model(path, device)
         except ModelFileError as error:
             raise EncodeError(str(error)) from error
-        network = self._network
+        if not isinstance(network, SignalModel):
+            raise EncodeError(
+                f"{path} must hold a network that codes signals, got {type(network).__name__}"
+            )
         if network.num_features != source.num_columns:
             raise EncodeError(
                 f"{data} must have {network.num_features} columns, as {path} was made for, "
                 f"got {source.num_columns}"
             )
+        self._network = network
         self._name, self._path = type(network).__name__, path
         self._device = device
         self._weights_dtype = next(network.parameters()).dtype

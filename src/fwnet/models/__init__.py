@@ -2,10 +2,22 @@
 
 from fwnet.models.classifiers import CodeClassifier, FeedForward
 from fwnet.models.coding_network import CodingNetwork
+from fwnet.models.conv_fwnet import ConvFWNet
+from fwnet.models.conv_lista import ConvLISTA
+from fwnet.models.dncnn import DnCNN
 from fwnet.models.fwnet import MLP, FWNet
+from fwnet.models.image_model import ImageModel
 from fwnet.models.lcod import LCoD
 from fwnet.models.lista import LISTA
-from fwnet.models.model import MODELS, Model, create_model, load_model, restore_model
+from fwnet.models.model import (
+    MODELS,
+    Model,
+    SignalModel,
+    create_model,
+    load_model,
+    restore_model,
+)
+from fwnet.models.patch_denoiser import PatchDenoiser
 from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
 
 __all__ = [
@@ -14,11 +26,17 @@ __all__ = [
     "MODELS",
     "CodeClassifier",
     "CodingNetwork",
+    "ConvFWNet",
+    "ConvLISTA",
+    "DnCNN",
     "FWNet",
     "FeedForward",
+    "ImageModel",
     "LCoD",
     "Model",
     "ModelFileError",
+    "PatchDenoiser",
+    "SignalModel",
     "create_model",
     "load_model",
     "read_weights",

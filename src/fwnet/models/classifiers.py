@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from fwnet.models.coding_network import CodingNetwork
-from fwnet.models.model import Model, create_model
+from fwnet.models.model import SignalModel, create_model
 
 __all__ = ["CodeClassifier", "FeedForward"]
 
 
-class CodeClassifier(Model):
+class CodeClassifier(SignalModel):
     """log-odds W_C z + b of the classes, from the code z = f(x) of a coding network f.
 
     Args:
@@ -76,7 +76,7 @@ class CodeClassifier(Model):
         return self.encoder.watched()
 
 
-class FeedForward(Model):
+class FeedForward(SignalModel):
     """h ← max(W h + b, 0), layer by layer; the last layer is linear.
 
     The "3-layer" networks that codes are compared with: every entry of x is an input. Weights start

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from fwnet.models.model import Model
+from fwnet.models.model import SignalModel
 
 __all__ = ["CodingNetwork"]
 
 
-class CodingNetwork(Model):
+class CodingNetwork(SignalModel):
     """T layers with a matrix W_0 (m × n) for the signal and T − 1 matrices W_t (m × m) for codes.
 
     Subclasses say what happens between them (`encode`) and how a dictionary becomes matrices

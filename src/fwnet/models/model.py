@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
 from fwnet.version import __version__
 
-__all__ = ["MODELS", "Model", "create_model", "load_model", "restore_model"]
+__all__ = ["MODELS", "Model", "SignalModel", "create_model", "load_model", "restore_model"]
 
 MODELS: dict[str, type[Model]] = {}
 METADATA_KEY = "fwnet"
@@ -29,7 +29,6 @@ class Model(nn.Module, ABC):
     """
 
     config: dict[str, Any]
-    num_features: int
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -46,10 +45,6 @@ class Model(nn.Module, ABC):
         config = {name: _plain(value) for name, value in bound.arguments.items()}
         object.__setattr__(model, "config", config)
         return model
-
-    @abstractmethod
-    def encode(self, x: Tensor) -> Tensor:
-        """Return the codes, (batch, m), of signals x, (batch, n)."""
 
     def watched(self) -> dict[str, float | list[float]]:
         """The few learned numbers that are worth watching during training, by name."""
@@ -72,6 +67,16 @@ class Model(nn.Module, ABC):
             "notes": dict(notes or {}),
         }
         write_weights(Path(path), self.state_dict(), {METADATA_KEY: json.dumps(about)})
+
+
+class SignalModel(Model):
+    """A model of signals x, (batch, n), that makes codes of them on its way."""
+
+    num_features: int
+
+    @abstractmethod
+    def encode(self, x: Tensor) -> Tensor:
+        """Return the codes, (batch, m), of signals x, (batch, n)."""
 
     def _check_features(self, x: Tensor) -> None:
         if x.ndim == 0 or x.shape[-1] != self.num_features:

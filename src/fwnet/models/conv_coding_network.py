@@ -1,0 +1,134 @@
+"""What the convolutional coding networks have in common: their kernels."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d
+
+from fwnet.models.image_model import (
+    ConvolutionalModel,
+    as_convolutions,
+    check_counts,
+    check_kernel_size,
+    convolution,
+    set_normal,
+)
+
+__all__ = ["ConvCodingNetwork"]
+
+
+class ConvCodingNetwork(ConvolutionalModel):
+    """W_0 for the image, W_1 … W_{T−1} for codes, W_R from codes to an image: all convolutions.
+
+    A code is what `channels` maps hold at one place. Subclasses say what happens between the
+    convolutions (`encode`) and how a dictionary becomes kernels (`_set_dictionary`). T layers have
+    T + 1 convolutions on the way from image to image. Made from shapes alone, the kernels are
+    normal, of variance 1/fan-in.
+
+    Args:
+        num_layers: T.
+        channels: m, the number of maps, the length of a code.
+        in_channels: 1 for gray, 3 for color.
+        kernel_size: The side of all kernels, odd.
+        residual: Whether the output is x + W_R z; else W_R z.
+        noise_level_input: Whether W_0 sees one more map, which holds σ.
+        share_weights: Whether W_1 … W_{T−1} are one kernel.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        channels: int,
+        *,
+        in_channels: int,
+        kernel_size: int,
+        residual: bool,
+        noise_level_input: bool,
+        share_weights: bool,
+    ) -> None:
+        super().__init__(in_channels, residual=residual, noise_level_input=noise_level_input)
+        check_counts(num_layers=num_layers, channels=channels)
+        check_kernel_size(kernel_size)
+        self.num_layers, self.channels, self.kernel_size = num_layers, channels, kernel_size
+        self.first = convolution(in_channels + noise_level_input, channels, kernel_size, bias=False)
+        count = min(1, num_layers - 1) if share_weights else num_layers - 1
+        self.others = nn.ModuleList(
+            convolution(channels, channels, kernel_size, bias=False) for _ in range(count)
+        )
+        self.last = convolution(channels, in_channels, kernel_size, bias=False)
+
+    @classmethod
+    def from_dictionary(cls, dictionary: Tensor, num_layers: int, **options: Any) -> Self:
+        """Make the network that is, as nearly as its kernels can be, the algorithm for D.
+
+        DᵀD is a convolution with kernels of side 2k − 1; those of the network keep its middle. In
+        the residual form W_R stays as it was drawn: it predicts noise, not the image.
+
+        Args:
+            dictionary: D, of shape (n, m), one atom a column; n = in_channels·k² numbers of a
+                patch, channel by channel and row by row.
+            num_layers: T.
+            options: The other arguments of the constructor.
+        """
+        kernel_size, in_channels = options.get("kernel_size", 3), options.get("in_channels", 1)
+        check_kernel_size(kernel_size)
+        check_counts(in_channels=in_channels)
+        n = in_channels * kernel_size**2
+        if dictionary.ndim != 2 or dictionary.shape[0] != n:
+            raise ValueError(
+                f"dictionary must have shape (n, m) with n = {n}, one atom a column, "
+                f"got {tuple(dictionary.shape)}"
+            )
+        options |= {"num_layers": num_layers, "channels": dictionary.shape[1]}
+        network = cls(**options).to(dictionary)
+        atoms = dictionary.T.reshape(-1, in_channels, kernel_size, kernel_size)
+        with torch.no_grad():
+            network._set_atoms(atoms)
+            if network.noise_level_input:
+                network.first.weight[:, in_channels:] = 0
+            if not network.residual:
+                network.last.weight.copy_(atoms.transpose(0, 1).flip(2, 3))
+        return network
+
+    @abstractmethod
+    def encode(self, x: Tensor) -> Tensor:
+        """Return the codes, (batch, m, h, w), of images (with their noise level, if any)."""
+
+    @abstractmethod
+    def _set_atoms(self, atoms: Tensor) -> None:
+        """Fill W_0 and W_t with those of the algorithm, for atoms of shape (m, c, k, k)."""
+
+    def _transform(self, x: Tensor) -> Tensor:
+        y: Tensor = self.last(self.encode(x))
+        return y
+
+    def _matrices(self) -> list[nn.Conv2d]:
+        """W_1 … W_{T−1}, or the one that is shared."""
+        return as_convolutions(self.others)
+
+    def _chain(self) -> list[nn.Conv2d]:
+        inner = self._matrices()
+        if len(inner) == 1:
+            inner = inner * (self.num_layers - 1)
+        return [self.first, *inner, self.last]
+
+    def _set_normal(self, generator: torch.Generator | None) -> None:
+        set_normal([one.weight for one in self._chain()], 1.0, generator)
+
+
+def gram_kernels(atoms: Tensor) -> Tensor:
+    """DᵀD as a convolution, (m, m, k, k): how atoms overlap when shifted by less than k/2."""
+    k = atoms.shape[-1]
+    return conv2d(atoms, atoms, padding=k // 2).transpose(0, 1)
+
+
+def squared_norm(atoms: Tensor, size: int = 32) -> Tensor:
+    """‖D‖² of the convolution: its largest gain over the frequencies of a size × size torus."""
+    spectra = torch.fft.rfft2(atoms, s=(size, size))  # (m, c, size, size/2 + 1)
+    matrices = spectra.permute(2, 3, 0, 1)
+    gains: Tensor = torch.linalg.matrix_norm(matrices, ord=2)
+    return gains.square().max()

@@ -1,0 +1,116 @@
+"""The convolutional Frank-Wolfe Network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fwnet.models.conv_coding_network import ConvCodingNetwork, gram_kernels
+from fwnet.nn import Activation, Unrolled
+
+__all__ = ["ConvFWNet"]
+
+
+class ConvFWNet(ConvCodingNetwork):
+    """z^{t+1} = (1 − γ_t)·z^t + γ_t·pool_p(W_t ∗ z^t + W_0 ∗ x),   z⁰ = 0,   y = x + W_R ∗ z^T.
+
+    pool_p acts across channels, at every place of the image. W_0 ∗ x is computed once and added at
+    every layer. The authors' own networks have `residual=False`, y = W_R ∗ z^T, and `eps=0`.
+
+    Args:
+        num_layers: T.
+        channels: The number of maps.
+        in_channels: 1 for gray, 3 for color.
+        kernel_size: The side of all kernels, odd.
+        radius: The radius c of the ball at every place.
+        p: The exponent, or where it starts.
+        learn_p: Whether p is learned.
+        p_per_layer: One p a layer instead of one for the network. Not in the paper.
+        step_sizes: The T values of γ_t, or where they start. Default: 2/(t + 2).
+        learn_step_sizes: Whether γ_t are learned.
+        share_weights: Whether W_1 … W_{T−1} are one kernel.
+        residual: Whether the output is x + W_R ∗ z; else W_R ∗ z.
+        noise_level_input: Whether W_0 sees one more map, which holds σ.
+        skip: Whether W_0 ∗ x is added at every layer; without it, in the first one only.
+        activation: "relu" puts max(−u, 0) in the place of pool_p(u).
+        bounds: The interval that a learned p stays in.
+        eps: See `fwnet.pool_p`. Without it, rounding noise in black areas would get the full
+            radius.
+        generator: Where the initial weights come from.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        channels: int = 64,
+        *,
+        in_channels: int = 1,
+        kernel_size: int = 3,
+        radius: float = 1.0,
+        p: float = 1.5,
+        learn_p: bool = True,
+        p_per_layer: bool = False,
+        step_sizes: Sequence[float] | None = None,
+        learn_step_sizes: bool = True,
+        share_weights: bool = False,
+        residual: bool = True,
+        noise_level_input: bool = False,
+        skip: bool = True,
+        activation: Activation = "pool_p",
+        bounds: Sequence[float] = (1.001, 100.0),
+        eps: float = 1e-3,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(
+            num_layers,
+            channels,
+            in_channels=in_channels,
+            kernel_size=kernel_size,
+            residual=residual,
+            noise_level_input=noise_level_input,
+            share_weights=share_weights,
+        )
+        low, high = bounds
+        self.steps = Unrolled(
+            num_layers,
+            p=p,
+            learn_p=learn_p,
+            p_per_layer=p_per_layer,
+            bounds=(low, high),
+            radius=radius,
+            step_sizes=step_sizes,
+            learn_step_sizes=learn_step_sizes,
+            skip=skip,
+            activation=activation,
+            dim=1,
+            eps=eps,
+        )
+        self._set_normal(generator)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Return the codes, (batch, m, h, w), of images (with their noise level, if any)."""
+        codes: Tensor = self.steps(self.first(x), self._matrices())
+        return codes
+
+    @property
+    def p(self) -> Tensor | None:
+        """The exponent, or one a layer; None with ReLU."""
+        return self.steps.p
+
+    @property
+    def step_sizes(self) -> Tensor:
+        """γ_t, of shape (T,)."""
+        values: Tensor = self.steps.step_sizes()
+        return values
+
+    def watched(self) -> dict[str, float | list[float]]:
+        """p and γ."""
+        numbers = {"p": self.p, "gamma": self.step_sizes}
+        return {name: value.tolist() for name, value in numbers.items() if value is not None}
+
+    def _set_atoms(self, atoms: Tensor) -> None:
+        self.first.weight[:, : self.in_channels] = -atoms
+        for layer in self._matrices():
+            layer.weight.copy_(gram_kernels(atoms))

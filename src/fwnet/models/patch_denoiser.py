@@ -1,0 +1,113 @@
+"""A coding network of vectors, applied to all overlapping patches of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+from torch.nn.functional import fold, unfold
+
+from fwnet.models.coding_network import CodingNetwork
+from fwnet.models.image_model import ImageModel, check_counts
+from fwnet.models.model import create_model
+
+__all__ = ["PatchDenoiser"]
+
+CHUNK_PATCHES = 1 << 14  # codes of 512 numbers take 32 MiB
+
+
+class PatchDenoiser(ImageModel):
+    """y = Σ_i R_iᵀ w∘ŷ_i / Σ_i R_iᵀ w,   ŷ_i = mean(x_i) + W_R z(x_i − mean(x_i)),   x_i = R_i x.
+
+    The patches x_i overlap at every shift of one pixel. A pixel is the weighted mean of what the
+    patches that have it say; w falls from the middle of a patch to its rim, where the network sees
+    less around a pixel. An image of the size of one patch is one patch: that is how it is trained.
+
+    Args:
+        coder: What makes z and W_R: the name of a `model`, such as "FWNet", and the arguments of
+            its constructor, `num_features` being the number of pixels of a patch.
+        patch_size: The side of a patch.
+        window: The standard deviation of the Gaussian w in patches, or None for w = 1.
+        remove_mean: Whether the mean of a patch goes around the network.
+        generator: Where the initial weights come from.
+    """
+
+    weights: Tensor
+
+    def __init__(
+        self,
+        coder: Mapping[str, Any],
+        patch_size: int = 8,
+        *,
+        window: float | None = 0.25,
+        remove_mean: bool = True,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(1, residual=False, noise_level_input=False)
+        check_counts(patch_size=patch_size)
+        if window is not None and not window > 0:
+            raise ValueError(f"window must be > 0 or None, got {window!r}")
+        options = {name: value for name, value in coder.items() if name != "model"}
+        network = create_model(coder.get("model", ""), **options, generator=generator)
+        if not isinstance(network, CodingNetwork) or network.last is None:
+            raise ValueError(f"coder must rebuild signals (reconstruct=True), got {dict(coder)}")
+        if network.num_features != patch_size**2:
+            raise ValueError(
+                f"num_features of coder must be {patch_size**2}, the pixels of a patch, "
+                f"got {network.num_features}"
+            )
+        self.coder, self.patch_size, self.remove_mean = network, patch_size, remove_mean
+        place = torch.arange(patch_size) - (patch_size - 1) / 2
+        profile = torch.ones(patch_size)
+        if window is not None:
+            profile = torch.exp(-0.5 * (place / (window * patch_size)) ** 2)
+        self.register_buffer("weights", torch.outer(profile, profile).flatten(), persistent=False)
+
+    @classmethod
+    def on(cls, coder: CodingNetwork, **options: Any) -> Self:
+        """Put a network that there is already to work on patches."""
+        about = {"model": type(coder).__name__, **coder.config}
+        model = cls(about, **options).to(coder.first.weight)
+        model.coder.load_state_dict(coder.state_dict())
+        return model
+
+    @property
+    def receptive_radius(self) -> int:
+        """A pixel meets those it shares a patch with."""
+        return self.patch_size - 1
+
+    @property
+    def multiply_adds(self) -> int:
+        """Those of one patch: there is about one a pixel."""
+        coder = self.coder
+        counts = [layer.weight.numel() for layer in (coder.first, coder.last) if layer is not None]
+        inner = coder.num_atoms**2 * (coder.num_layers - 1)
+        return sum(counts) + inner
+
+    def watched(self) -> dict[str, float | list[float]]:
+        """What the coder has to show."""
+        return self.coder.watched()
+
+    def _transform(self, x: Tensor) -> Tensor:
+        size = self.patch_size
+        batch, _, height, width = x.shape
+        if min(height, width) < size:
+            raise ValueError(
+                f"images must have at least {size} × {size} pixels, got {height} × {width}"
+            )
+        if (height, width) == (size, size):
+            return self._denoise(x.flatten(1)).reshape(x.shape)
+        columns = unfold(x, size)  # (batch, pixels of a patch, patches)
+        patches = columns.transpose(1, 2).reshape(-1, size * size)
+        parts = [self._denoise(part) * self.weights for part in patches.split(CHUNK_PATCHES)]
+        rebuilt = torch.cat(parts).reshape(batch, -1, size * size).transpose(1, 2)
+        places = self.weights[:, None].expand_as(columns[:1])
+        norm = fold(places, (height, width), size)
+        return fold(rebuilt, (height, width), size) / norm
+
+    def _denoise(self, patches: Tensor) -> Tensor:
+        mean = patches.mean(-1, keepdim=True) if self.remove_mean else 0.0
+        rebuilt: Tensor = self.coder(patches - mean)
+        return mean + rebuilt
