@@ -1,18 +1,29 @@
 """Where signals, codes and images come from."""
 
+from fwnet.data.berkeley import BSD68, berkeley_files, without_bsd68
 from fwnet.data.digits import Digits, load_mnist, small_digits
 from fwnet.data.folders import DATA_SETS, DATA_VARIABLE, DataError
+from fwnet.data.images import ImageSet, image_files, noisy, read_images, read_pixels, to_gray
 from fwnet.data.seeds import keyed_generator
 from fwnet.data.synthetic import SyntheticCodes, synthetic_codes
 
 __all__ = [
+    "BSD68",
     "DATA_SETS",
     "DATA_VARIABLE",
     "DataError",
     "Digits",
+    "ImageSet",
     "SyntheticCodes",
+    "berkeley_files",
+    "image_files",
     "keyed_generator",
     "load_mnist",
+    "noisy",
+    "read_images",
+    "read_pixels",
     "small_digits",
     "synthetic_codes",
+    "to_gray",
+    "without_bsd68",
 ]

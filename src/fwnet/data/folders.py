@@ -7,10 +7,18 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["DATA_SETS", "DATA_VARIABLE", "DataError", "data_folder", "download", "md5"]
+__all__ = [
+    "DATA_SETS",
+    "DATA_VARIABLE",
+    "DataError",
+    "cache_folder",
+    "data_folder",
+    "download",
+    "md5",
+]
 
 DATA_VARIABLE = "FWNET_DATA"
-DATA_SETS = ("mnist",)  # the names of their folders
+DATA_SETS = ("bsds500", "mnist")  # the names of their folders
 
 
 class DataError(ValueError):
@@ -35,19 +43,26 @@ def data_folder(name: str, folder: str | Path | None = None) -> Path | None:
     return path
 
 
-def download(name: str, file: str, checksum: str, sources: Sequence[str]) -> Path:
+def cache_folder(name: str) -> Path:
+    """Where downloads of a data set are kept."""
+    import pooch
+
+    return Path(pooch.os_cache("fwnet")) / name
+
+
+def download(name: str, file: str, checksum: str | None, sources: Sequence[str]) -> Path:
     """Fetch one file of a data set into the user's cache, once; return where it is.
 
     Args:
         name: The data set.
         file: The file.
-        checksum: "md5:…" of what must come.
+        checksum: "md5:…" of what must come; None where its content is checked later.
         sources: Addresses of folders that have the file, tried in this order.
     """
     import pooch
 
     pooch.get_logger().setLevel("WARNING")
-    cache = Path(pooch.os_cache("fwnet")) / name
+    cache = cache_folder(name)
     reasons = []
     for source in sources:
         try:

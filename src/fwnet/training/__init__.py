@@ -2,6 +2,7 @@
 
 from fwnet.training.checkpoint import TrainingError
 from fwnet.training.config import ConfigError, TrainingConfig
+from fwnet.training.denoising import Denoising
 from fwnet.training.loop import DivergedError, TrainingProgress, TrainingResult, train
 from fwnet.training.task import Classification, CodeRegression, Task
 
@@ -9,6 +10,7 @@ __all__ = [
     "Classification",
     "CodeRegression",
     "ConfigError",
+    "Denoising",
     "DivergedError",
     "Task",
     "TrainingConfig",

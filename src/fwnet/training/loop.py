@@ -120,6 +120,8 @@ def train(
             run_folder.prepare(config, resume=resume)
         processes.wait()
     model.to(processes.device).train()
+    if processes.device.type == "cuda":  # where convolutions want the channels of a place together
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     run = _Run(model, task.to(processes.device), config, processes, run_folder, keep_best, patience)
     run.restore()
     with matrix_precision(config):

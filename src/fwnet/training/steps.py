@@ -31,7 +31,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
         rate = torch.tensor(rate, device=parameters[0].device)
     if config.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=rate, momentum=config.momentum, fused=on_gpu or None)
-    return torch.optim.Adam(groups, lr=rate, capturable=on_gpu)
+    return torch.optim.Adam(groups, lr=rate, capturable=on_gpu, fused=on_gpu or None)
 
 
 class TrainingStep:
@@ -97,10 +97,18 @@ class TrainingStep:
 
 @contextmanager
 def matrix_precision(config: TrainingConfig) -> Iterator[None]:
-    """Let matrix products on a GPU use TF32 where the settings allow it, and put it back."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if config.precision != "float32" else "highest")
+    """Let products and convolutions on a GPU be faster where the settings allow it; put it back.
+
+    TF32, and the convolution algorithms that are the fastest here: they may round differently from
+    one run to the next.
+    """
+    fast = config.precision != "float32"
+    convolutions = torch.backends.cudnn
+    before = torch.get_float32_matmul_precision(), convolutions.allow_tf32, convolutions.benchmark
+    torch.set_float32_matmul_precision("high" if fast else "highest")
+    convolutions.allow_tf32 = convolutions.benchmark = fast
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(before[0])
+        convolutions.allow_tf32, convolutions.benchmark = before[1:]

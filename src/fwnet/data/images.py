@@ -1,0 +1,165 @@
+"""Images to learn from: any folder of them, held in memory, and crops of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from fwnet.data.folders import DataError
+from fwnet.data.seeds import keyed_generator
+
+__all__ = ["ImageSet", "image_files", "noisy", "read_images", "read_pixels", "to_gray"]
+
+GRAY_WEIGHTS = (0.298936021293775, 0.587043074451121, 0.114020904255103)  # MATLAB's rgb2gray
+SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+
+
+@dataclass(frozen=True)
+class ImageSet:
+    """Images of any sizes, end to end in one tensor, so that crops of all are one look-up.
+
+    Attributes:
+        pixels: uint8, (number of pixels of all images, channel).
+        sizes: Height and width of every image, (count, 2).
+        names: What the images are called.
+    """
+
+    pixels: Tensor
+    sizes: Tensor
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, arrays: Sequence[np.ndarray], names: Sequence[str]) -> Self:
+        """Hold arrays of shape (height, width, channel), uint8."""
+        if not arrays:
+            raise DataError("expected at least one image, got none")
+        flat = [torch.from_numpy(array).reshape(-1, array.shape[2]) for array in arrays]
+        sizes = torch.tensor([array.shape[:2] for array in arrays])
+        return cls(torch.cat(flat), sizes, tuple(names))
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def __getitem__(self, index: int) -> Tensor:
+        """One image as the networks see it: (1, channel, height, width), float32 in [0, 1]."""
+        height, width = self.sizes[index].tolist()
+        start = int(self._starts()[index])
+        part = self.pixels[start : start + height * width].reshape(1, height, width, -1)
+        return part.permute(0, 3, 1, 2).float() / 255
+
+    @property
+    def channels(self) -> int:
+        """1 for gray, 3 for color."""
+        return self.pixels.shape[1]
+
+    def to(self, device: torch.device) -> Self:
+        """Return the images with their pixels on a device."""
+        return type(self)(self.pixels.to(device), self.sizes, self.names)
+
+    def select(self, indices: Sequence[int]) -> Self:
+        """Return some of the images."""
+        starts, areas = self._starts(), self.sizes.prod(1)
+        parts = [self.pixels[starts[i] : starts[i] + areas[i]] for i in indices]
+        names = tuple(self.names[i] for i in indices)
+        return type(self)(torch.cat(parts), self.sizes[list(indices)], names)
+
+    def split(self, count: int) -> tuple[Self, Self]:
+        """Images to learn from, and `count` others, spread evenly over the set."""
+        if not 0 < count < len(self):
+            raise DataError(f"cannot hold back {count} of {len(self)} images")
+        held = {(2 * k + 1) * len(self) // (2 * count) for k in range(count)}
+        kept = [index for index in range(len(self)) if index not in held]
+        return self.select(kept), self.select(sorted(held))
+
+    def crops(self, count: int, size: int, generator: torch.Generator) -> Tensor:
+        """Squares drawn at random, mirrored and turned at random: (count, channel, size, size).
+
+        All images are equally likely, whatever their sizes. Values are float32 in [0, 1].
+        """
+        draws = torch.rand(4, count, generator=generator, dtype=torch.float64)
+        chosen = (draws[0] * len(self)).long()
+        heights, widths = self.sizes[chosen].T
+        rows = (draws[1] * (heights - size + 1)).long()
+        columns = (draws[2] * (widths - size + 1)).long()
+        symmetry = (draws[3] * 8).long()
+        start = self._starts()[chosen] + rows * widths + columns
+        # Going down and going right are steps in memory; a symmetry of the square flips either
+        # and exchanges the two.
+        down, right = widths, torch.ones_like(widths)
+        for bit, step in ((1, down), (2, right)):
+            start = start + torch.where(symmetry & bit > 0, (size - 1) * step, 0)
+        down = torch.where(symmetry & 1 > 0, -down, down)
+        right = torch.where(symmetry & 2 > 0, -right, right)
+        turned = symmetry & 4 > 0
+        steps = torch.where(turned, right, down), torch.where(turned, down, right)
+        where = torch.stack([start, *steps]).to(self.pixels.device, non_blocking=True)
+        start, down, right = where[:, :, None, None]
+        place = torch.arange(size, device=where.device)
+        index = start + down * place[:, None] + right * place
+        return self.pixels[index].permute(0, 3, 1, 2).float() / 255
+
+    def check_crops(self, size: int) -> None:
+        """Raise unless every image has a square of this size."""
+        for name, sides in zip(self.names, self.sizes.tolist(), strict=True):
+            if min(sides) < size:
+                raise DataError(
+                    f"{name} must have at least {size} × {size} pixels, the size of a crop, "
+                    f"got {sides[1]} × {sides[0]}"
+                )
+
+    def digest(self) -> str:
+        """SHA-256 of all pixels and sizes."""
+        sha = hashlib.sha256(repr((self.sizes.tolist(), self.channels)).encode())
+        sha.update(self.pixels.cpu().numpy().data.cast("B"))
+        return sha.hexdigest()
+
+    def _starts(self) -> Tensor:
+        ends = self.sizes.prod(1).cumsum(0)
+        return ends - self.sizes.prod(1)
+
+
+def noisy(image: Tensor, sigma: float, index: int) -> Tensor:
+    """x + N(0, σ²), not clipped, by one fixed seed an image: the same noise for all methods."""
+    noise = torch.randn(image.shape, generator=keyed_generator(0, "noise", index))
+    return image + sigma * noise.to(image.device)
+
+
+def image_files(folder: Path) -> list[Path]:
+    """All image files in a folder and those below it, in the order of their names."""
+    if not folder.is_dir():
+        raise DataError(f"expected a folder of images, got {folder}")
+    files = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES]
+    if not files:
+        raise DataError(f"expected images ({', '.join(sorted(SUFFIXES))}) in {folder}, got none")
+    return sorted(files)
+
+
+def read_images(files: Sequence[Path], color: bool = False) -> ImageSet:
+    """Read image files as gray or as RGB."""
+    arrays = [read_pixels(path, color) for path in files]
+    return ImageSet.of(arrays, [str(path) for path in files])
+
+
+def read_pixels(path: Path, color: bool) -> np.ndarray:
+    """One image as uint8 of shape (height, width, channel)."""
+    try:
+        with Image.open(path) as image:
+            pixels = np.asarray(image.convert("RGB"))
+    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+        raise DataError(f"{path} cannot be read as an image: {error}") from error
+    return pixels if color else to_gray(pixels)
+
+
+def to_gray(pixels: np.ndarray) -> np.ndarray:
+    """Luminance of RGB, rounded to 8 bits, as MATLAB's rgb2gray: (height, width, 1)."""
+    gray = pixels.astype(np.float64) @ np.array(GRAY_WEIGHTS)
+    rounded: np.ndarray = np.rint(gray).astype(np.uint8)[:, :, None]
+    return rounded
