@@ -32,6 +32,10 @@ class Job(ABC):
     def execute(self, device: torch.device) -> Record:
         """Do it, and return what came of it as JSON can hold it."""
 
+    def execute_in(self, folder: Path | None, device: torch.device) -> Record:  # noqa: ARG002
+        """Do it with a folder, if there is one, for files that are to outlive the process."""
+        return self.execute(device)
+
     @property
     def key(self) -> str:
         """What the result is kept under: another version of the code measures anew."""
@@ -45,7 +49,8 @@ class Runner(AbstractContextManager["Runner"]):
     Args:
         device: Where to work.
         num_workers: How many jobs at a time. With more than one, each has a process and one thread.
-        cache: The file that finished jobs are kept in; None keeps them in memory alone.
+        cache: The file that finished jobs are kept in; None keeps them in memory alone. Weights of
+            networks, and trainings that were stopped, are in the folder networks beside it.
         tell: Called with (jobs done, jobs asked for) after every job.
     """
 
@@ -57,6 +62,7 @@ class Runner(AbstractContextManager["Runner"]):
         tell: Callable[[int, int], None] = lambda _done, _asked: None,
     ) -> None:
         self.device, self.num_workers, self.cache, self.tell = device, num_workers, cache, tell
+        self.folder = None if cache is None else cache.parent / "networks"
         self._records: dict[str, Record] = {}
         self._asked: set[str] = set()
         self._lock = Lock()
@@ -97,14 +103,16 @@ class Runner(AbstractContextManager["Runner"]):
             if self._pool is not None:
                 for key, job in missing.items():
                     if key not in self._futures:  # another thread may wait for the same
-                        self._futures[key] = self._pool.submit(job.execute, self.device)
+                        self._futures[key] = self._pool.submit(
+                            job.execute_in, self.folder, self.device
+                        )
                     waiting[self._futures[key]] = job
         self._report()
         for future in as_completed(waiting):
             self._keep(waiting[future], future.result())
         if self._pool is None:
             for job in missing.values():
-                self._keep(job, job.execute(self.device))
+                self._keep(job, job.execute_in(self.folder, self.device))
         return [self._records[job.key] for job in jobs]
 
     def _keep(self, job: Job, record: Record) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
+from fwnet.models.coding_network import check_dictionary
 from fwnet.models.image_model import (
     ConvolutionalModel,
     as_convolutions,
@@ -77,8 +78,9 @@ class ConvCodingNetwork(ConvolutionalModel):
         kernel_size, in_channels = options.get("kernel_size", 3), options.get("in_channels", 1)
         check_kernel_size(kernel_size)
         check_counts(in_channels=in_channels)
+        check_dictionary(dictionary)
         n = in_channels * kernel_size**2
-        if dictionary.ndim != 2 or dictionary.shape[0] != n:
+        if dictionary.shape[0] != n:
             raise ValueError(
                 f"dictionary must have shape (n, m) with n = {n}, one atom a column, "
                 f"got {tuple(dictionary.shape)}"
@@ -93,6 +95,31 @@ class ConvCodingNetwork(ConvolutionalModel):
             if not network.residual:
                 network.last.weight.copy_(atoms.transpose(0, 1).flip(2, 3))
         return network
+
+    def adopt(self, other: ConvCodingNetwork) -> None:
+        """Take over all that `other` has learned; it may be one for gray, or for one noise level.
+
+        A noise level that `other` does not see has no effect at first; on three equal color
+        channels the network does what one for gray does on one of them.
+        """
+        if type(other) is not type(self):
+            raise ValueError(f"expected a {type(self).__name__}, got a {type(other).__name__}")
+        if other.noise_level_input and not self.noise_level_input:
+            raise ValueError("a network without a noise-level input cannot adopt one that has it")
+        state = dict(other.state_dict())
+        copies = self.in_channels if other.in_channels == 1 else 1
+        kernels, level = state["first.weight"].split(
+            [other.in_channels, other.noise_level_input], 1
+        )
+        if self.noise_level_input and not other.noise_level_input:
+            level = kernels.new_zeros(kernels.shape[0], 1, *kernels.shape[2:])
+        state["first.weight"] = torch.cat([*[kernels / copies] * copies, level], 1)
+        state["last.weight"] = state["last.weight"].repeat(copies, 1, 1, 1)
+        try:
+            self.load_state_dict(state)
+        except RuntimeError as error:
+            lines = str(error).strip().splitlines()
+            raise ValueError(f"networks do not fit each other: {lines[-1].strip()}") from error
 
     @abstractmethod
     def encode(self, x: Tensor) -> Tensor:
@@ -121,9 +148,8 @@ class ConvCodingNetwork(ConvolutionalModel):
 
 
 def gram_kernels(atoms: Tensor) -> Tensor:
-    """DᵀD as a convolution, (m, m, k, k): how atoms overlap when shifted by less than k/2."""
-    k = atoms.shape[-1]
-    return conv2d(atoms, atoms, padding=k // 2).transpose(0, 1)
+    """(DᵀD)_ij(δ) = Σ_o d_i(o)·d_j(o − δ), (m, m, k, k), for atoms (m, c, k, k) and |δ| < k/2."""
+    return conv2d(atoms, atoms, padding=atoms.shape[-1] // 2)
 
 
 def squared_norm(atoms: Tensor, size: int = 32) -> Tensor:
