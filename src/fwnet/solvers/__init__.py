@@ -4,8 +4,9 @@ from fwnet.solvers.certified import METHODS, Auto, solve
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe
-from fwnet.solvers.ksvd import KSVD, ksvd, omp
+from fwnet.solvers.ksvd import KSVD, ksvd
 from fwnet.solvers.loop import Progress
+from fwnet.solvers.omp import omp
 from fwnet.solvers.penalized import solve_penalized
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.solution import Solution, Status

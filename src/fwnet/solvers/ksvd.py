@@ -1,4 +1,4 @@
-"""K-SVD and OMP: dictionaries and codes with at most k nonzeros.
+"""K-SVD: dictionaries for codes with at most k nonzeros.
 
     min_{D, Z} ½‖X − ZDᵀ‖²   s.t.  ‖z_i‖₀ ≤ k for every code,  ‖d_j‖ = 1 for every atom
 
@@ -8,20 +8,18 @@ best rank-1 approximation of what the others leave of the samples that use it.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from fwnet.solvers.arguments import checked_problem
 from fwnet.solvers.atoms import initial_atoms, worst_rows
+from fwnet.solvers.omp import omp
 
-__all__ = ["KSVD", "ksvd", "omp"]
+__all__ = ["KSVD", "ksvd"]
 
 TOO_SIMILAR = 0.99  # of two atoms with a larger |cosine| one is replaced
 
@@ -40,69 +38,12 @@ class KSVD:
     errors: list[float]
 
 
-def omp(
-    x: Tensor,
-    dictionary: Tensor,
-    num_nonzeros: int | None = None,
-    *,
-    noise: float | None = None,
-) -> Tensor:
-    """argmin_z ‖x − Dz‖²  s.t.  ‖z‖₀ ≤ k, greedily: orthogonal matching pursuit for every row of x.
-
-    Args:
-        x: Signals, (…, n), float32 or float64.
-        dictionary: D of shape (n, m), columns of norm 1.
-        num_nonzeros: k, at most this many nonzeros a code; at most min(n, m).
-        noise: Instead of k: stop once ‖x − Dz‖² ≤ noise²·n, noise being that of one entry.
-    """
-    x, dictionary, _ = checked_problem(x, dictionary, None)
-    if (num_nonzeros is None) == (noise is None):
-        raise ValueError(
-            f"expected num_nonzeros or noise, got num_nonzeros={num_nonzeros!r}, noise={noise!r}"
-        )
-    n, m = dictionary.shape
-    if num_nonzeros is not None and not 1 <= num_nonzeros <= min(n, m):
-        raise ValueError(f"num_nonzeros must be in [1, {min(n, m)}], got {num_nonzeros!r}")
-    if noise is not None and not noise >= 0:
-        raise ValueError(f"noise must be >= 0, got {noise!r}")
-    rows = x.detach().reshape(-1, n)
-    if not rows.isfinite().all():
-        raise ValueError("x must be finite, got NaN or infinite entries")
-    code = rows.new_zeros(len(rows), m)
-    squares = rows.square().sum(-1)
-    # What is within the noise already needs no code, and scikit-learn none of these rows.
-    searched = (squares > (0.0 if noise is None else noise**2 * n)).nonzero().squeeze(-1)
-    if len(searched):
-        found = _pursuit(rows[searched], dictionary.detach(), num_nonzeros, noise)
-        code[searched] = torch.from_numpy(found).to(code)
-    return code.reshape(*x.shape[:-1], m)
-
-
-def _pursuit(
-    rows: Tensor, dictionary: Tensor, num_nonzeros: int | None, noise: float | None
-) -> np.ndarray:
-    from sklearn.linear_model import orthogonal_mp_gram
-
-    # In float64: the squares of what is left come from differences that float32 would lose.
-    atoms, signals = dictionary.double().cpu(), rows.double().cpu()
-    limits: dict[str, Any] = {"n_nonzero_coefs": num_nonzeros}
-    if noise is not None:
-        squares = signals.square().sum(-1).numpy()
-        limits = {"tol": noise**2 * rows.shape[1], "norms_squared": squares}
-    with warnings.catch_warnings():
-        # A pursuit that nothing is left for, or only doubles of chosen atoms, ends early: rightly.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        code = orthogonal_mp_gram(
-            (atoms.T @ atoms).numpy(), (atoms.T @ signals.T).numpy(), copy_Xy=False, **limits
-        )
-    return np.asarray(code).reshape(atoms.shape[1], len(rows)).T
-
-
 def ksvd(
     x: Tensor,
     num_atoms: int,
-    num_nonzeros: int,
+    num_nonzeros: int | None = None,
     *,
+    noise: float | None = None,
     num_rounds: int = 20,
     batch_size: int | None = None,
     dictionary: Tensor | None = None,
@@ -119,6 +60,8 @@ def ksvd(
         x: Signals, (count, n), float32 or float64.
         num_atoms: m, the number of atoms.
         num_nonzeros: The largest number of nonzeros of a code.
+        noise: Instead: as few nonzeros as leave ‖x − Dz‖² ≤ noise²·n, noise being that of one
+            entry.
         num_rounds: How often codes and atoms take turns.
         batch_size: How many samples, drawn anew, a round looks at; None for all.
         dictionary: D to begin with, (n, m); by default samples drawn at random.
@@ -151,23 +94,30 @@ def ksvd(
         batch = x
         if batch_size is not None and batch_size < len(x):
             batch = x[torch.randperm(len(x), generator=generator)[:batch_size].to(x.device)]
-        code = omp(batch, atoms.T, num_nonzeros)
+        code = omp(batch, atoms.T, num_nonzeros, noise=noise)
         residual = batch - code @ atoms
         _mend(atoms, code, residual)
-        for j in range(num_atoms):
-            _improve(atoms, code, residual, j, exact)
+        for j, users in enumerate(_users(code)):
+            _improve(atoms, code, residual, j, users, exact)
         errors.append(0.5 * float(residual.square().sum(-1).mean()))
         if callback is not None and callback(done, errors[-1]):
             break
     return KSVD(atoms.T.contiguous(), errors)
 
 
-def _improve(atoms: Tensor, code: Tensor, residual: Tensor, j: int, exact: bool) -> None:
+def _users(code: Tensor) -> list[Tensor]:
+    """The samples that use an atom, for every atom."""
+    atom, sample = code.T.contiguous().nonzero(as_tuple=True)
+    return list(sample.split(torch.bincount(atom, minlength=code.shape[1]).tolist()))
+
+
+def _improve(
+    atoms: Tensor, code: Tensor, residual: Tensor, j: int, users: Tensor, exact: bool
+) -> None:
     """min ‖E − z dᵀ‖² over the atom d and its nonzero coefficients z, in place.
 
     E is what all other atoms leave of the samples that use this one.
     """
-    users = code[:, j].nonzero().squeeze(-1)
     if not len(users):
         return
     left = residual[users] + code[users, j, None] * atoms[j]
