@@ -51,6 +51,10 @@ def ssim(image: Tensor, clean: Tensor) -> Tensor:
     from skimage.metrics import structural_similarity
 
     _check_same_shape(image, clean)
+    if image.ndim != 4:
+        raise ValueError(
+            f"images must have shape (batch, channel, height, width), got {tuple(image.shape)}"
+        )
     pairs = zip(image.double().clamp(0, 1).cpu().numpy(), clean.double().cpu().numpy(), strict=True)
     values = [
         structural_similarity(

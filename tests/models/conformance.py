@@ -1,4 +1,4 @@
-"""What every model, and every coding network, must do; a model's test class inherits it."""
+"""What every model must do, and every kind of model besides; a model's test class inherits it."""
 
 import copy
 import json
@@ -6,57 +6,61 @@ import json
 import pytest
 import torch
 from safetensors import safe_open
+from torch.func import functional_call
+from torch.utils.flop_counter import FlopCounterMode
 
 from fwnet.models import MODELS, load_model
 
 FEATURES, ATOMS, LAYERS = 6, 9, 4
 
 
+def generator(seed):
+    return torch.Generator().manual_seed(seed)
+
+
 class ModelConformance:
-    """Subclasses name the `model`, say how to `make` it, and how many `outputs` it has."""
+    """Subclasses name the `model`, say how to `make` it and what it is given."""
 
     model = ""
-    outputs = ATOMS
+    dynamic_axes = {0: ("batch", 2)}  # and the least length that a graph serves
 
-    def make(self, seed=0):
+    def make(self, seed=0, **changes):
+        """A small network, in evaluation mode."""
         raise NotImplementedError
+
+    def inputs(self, count, seed=1):
+        """A batch."""
+        raise NotImplementedError
+
+    def arguments(self, x):
+        """All that forward takes."""
+        return (x,)
 
     @pytest.fixture
     def x(self):
-        return torch.randn(5, FEATURES, generator=torch.Generator().manual_seed(1))
+        return self.inputs(5)
 
     def test_is_in_the_registry_under_its_name(self):
         assert MODELS[self.model].__name__ == self.model
 
-    def test_shapes(self, x):
-        network = self.make()
-        assert network(x).shape == (5, self.outputs)
-        assert network(x[0]).shape == (self.outputs,)
-        assert network(x.reshape(1, 5, FEATURES)).shape == (1, 5, self.outputs)
-        assert network(x[:0]).shape == (0, self.outputs)
-        assert network.encode(x).shape == (5, ATOMS)
-
     def test_rows_do_not_depend_on_each_other(self, x):
         network = self.make()
-        torch.testing.assert_close(network(x)[2], network(x[2]))
-
-    def test_a_signal_of_another_length_is_refused(self, x):
-        with pytest.raises(ValueError, match=r"n = 6, got \(5, 5\)"):
-            self.make()(x[:, :-1])
+        alone = network(*self.arguments(x[2:3]))
+        torch.testing.assert_close(network(*self.arguments(x))[2:3], alone)
 
     def test_every_parameter_gets_a_gradient(self, x):
-        network = self.make()
-        network(x).square().sum().backward()
-        for name, parameter in network.named_parameters():
-            assert parameter.grad.isfinite().all(), name
-            assert parameter.grad.abs().sum() > 0, name
+        check_gradients(self.make(), self.arguments(x))
 
     def test_gradients_agree_with_differences(self):
         network = self.make().double()
-        x = torch.randn(
-            3, FEATURES, dtype=torch.float64, generator=torch.Generator().manual_seed(3)
-        ).requires_grad_()
-        assert torch.autograd.gradcheck(network, (x,))
+        x = self.inputs(2, seed=3).double().requires_grad_()
+        names, weights = zip(*network.named_parameters(), strict=True)
+
+        def outputs(x, *values):
+            named = dict(zip(names, values, strict=True))
+            return functional_call(network, named, self.arguments(x))
+
+        assert torch.autograd.gradcheck(outputs, (x, *weights))
 
     def test_state_dict_survives_a_file(self, x, tmp_path):
         network = self.make()
@@ -65,7 +69,7 @@ class ModelConformance:
         assert type(loaded) is type(network)
         assert loaded.config == network.config
         assert not loaded.training
-        assert torch.equal(loaded(x), network(x))
+        assert torch.equal(loaded(*self.arguments(x)), network(*self.arguments(x)))
         with safe_open(tmp_path / "m.safetensors", framework="pt") as file:
             about = json.loads(file.metadata()["fwnet"])
         assert about["notes"] == {"data": "none"}
@@ -75,11 +79,13 @@ class ModelConformance:
         network = self.make().double()
         network.save(tmp_path / "m.safetensors")
         loaded = load_model(tmp_path / "m.safetensors")
-        assert torch.equal(loaded(x.double()), network(x.double()))
+        wide = self.arguments(x.double())
+        assert torch.equal(loaded(*wide), network(*wide))
 
     def test_initial_weights_come_from_the_generator(self, x):
-        assert torch.equal(self.make(seed=0)(x), self.make(seed=0)(x))
-        assert not torch.equal(self.make(seed=0)(x), self.make(seed=1)(x))
+        first, again, other = (self.make(seed)(*self.arguments(x)) for seed in (0, 0, 1))
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
 
     def test_a_copy_is_a_model_of_its_own(self, x):
         network = self.make()
@@ -88,20 +94,29 @@ class ModelConformance:
         with torch.no_grad():
             for parameter in network.parameters():
                 parameter.mul_(0.5)
-        assert not torch.equal(other(x), network(x))
+        assert not torch.equal(other(*self.arguments(x)), network(*self.arguments(x)))
 
     def test_compiles_into_one_graph(self, x):
         network = self.make()
         compiled = torch.compile(network, backend="aot_eager", fullgraph=True)
-        torch.testing.assert_close(compiled(x), network(x))
+        torch.testing.assert_close(compiled(*self.arguments(x)), network(*self.arguments(x)))
         torch._dynamo.reset()
 
     def test_exports_with_a_dynamic_batch(self, x):
-        network = self.make().eval()
-        batch = torch.export.Dim("batch", min=2, max=1000)
-        program = torch.export.export(network, (x,), dynamic_shapes=({0: batch},))
-        more = torch.randn(11, FEATURES)
-        torch.testing.assert_close(program.module()(more), network(more))
+        network = self.make()
+        axes = {
+            axis: torch.export.Dim(name, min=least, max=1000)
+            for axis, (name, least) in self.dynamic_axes.items()
+        }
+        given = self.arguments(x)
+        shapes = (axes, *[None] * (len(given) - 1))
+        program = torch.export.export(network, given, dynamic_shapes=shapes).module()
+        more = torch.cat([x, x, x[:1]])
+        for axis in set(axes) - {0}:
+            more = torch.cat([more, more.flip(axis)], axis)
+        torch.testing.assert_close(
+            program(*self.arguments(more)), network(*self.arguments(more)), rtol=1e-4, atol=1e-5
+        )
 
     def test_repr_names_the_model(self):
         assert repr(self.make()).startswith(f"{self.model}(")
@@ -110,15 +125,43 @@ class ModelConformance:
         json.dumps(self.make().watched(), allow_nan=False)
 
 
-class CodingConformance(ModelConformance):
+def check_gradients(network, arguments):
+    network(*arguments).square().sum().backward()
+    for name, parameter in network.named_parameters():
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.abs().sum() > 0, name
+
+
+class SignalConformance(ModelConformance):
+    """Subclasses say how many `outputs` a signal has."""
+
+    outputs = ATOMS
+
+    def inputs(self, count, seed=1):
+        return torch.randn(count, FEATURES, generator=generator(seed))
+
+    def test_shapes(self, x):
+        network = self.make()
+        assert network(x).shape == (5, self.outputs)
+        assert network(x[0]).shape == (self.outputs,)
+        assert network(x.reshape(1, 5, FEATURES)).shape == (1, 5, self.outputs)
+        assert network(x[:0]).shape == (0, self.outputs)
+        assert network.encode(x).shape == (5, ATOMS)
+
+    def test_a_signal_of_another_length_is_refused(self, x):
+        with pytest.raises(ValueError, match=r"n = 6, got \(5, 5\)"):
+            self.make()(x[:, :-1])
+
+
+class CodingConformance(SignalConformance):
     """Subclasses name the `options` to test a coding network with, too."""
 
     options: dict = {}
 
     def make(self, seed=0, **changes):
-        generator = torch.Generator().manual_seed(seed)
         options = {**self.options, **changes}
-        return MODELS[self.model](FEATURES, ATOMS, LAYERS, generator=generator, **options)
+        network = MODELS[self.model](FEATURES, ATOMS, LAYERS, generator=generator(seed), **options)
+        return network.eval()
 
     def test_a_last_layer_rebuilds_signals(self, x):
         network = self.make(reconstruct=True)
@@ -126,11 +169,7 @@ class CodingConformance(ModelConformance):
         assert network.encode(x).shape == (5, ATOMS)
 
     def test_every_parameter_of_a_rebuilding_network_gets_a_gradient(self, x):
-        network = self.make(reconstruct=True)
-        network(x).square().sum().backward()
-        for name, parameter in network.named_parameters():
-            assert parameter.grad.isfinite().all(), name
-            assert parameter.grad.abs().sum() > 0, name
+        check_gradients(self.make(reconstruct=True), (x,))
 
     def test_depth_widths_and_sharing_are_those_of_every_model(self):
         separate, shared = self.make(share_weights=False), self.make(share_weights=True)
@@ -157,3 +196,248 @@ class CodingConformance(ModelConformance):
         sizes = {"num_features": 6, "num_atoms": 9, "num_layers": 4, name: value}
         with pytest.raises(ValueError, match=f"{name} must be an integer >= 1, got {value}"):
             MODELS[self.model](**sizes)
+
+
+class ImageConformance(ModelConformance):
+    """Subclasses name the `options`, the `smallest` side of an image, and where there are `places`.
+
+    A place is where the network meets its weights once: every pixel, or every patch.
+    """
+
+    options: dict = {}
+    smallest = 1
+    dynamic_axes = {0: ("batch", 2), 2: ("height", 2), 3: ("width", 2)}
+
+    def make(self, seed=0, **changes):
+        network = MODELS[self.model](**{**self.options, **changes}, generator=generator(seed))
+        network.train()  # statistics for those that have such
+        network(*self.arguments(self.images(4, network.in_channels, 9, 9, seed=9), network))
+        return network.eval()
+
+    def images(self, count, channels, height, width, seed=1):
+        return torch.rand(count, channels, height, width, generator=generator(seed))
+
+    def inputs(self, count, seed=1):
+        return self.images(count, self.options.get("in_channels", 1), 5, 4, seed)
+
+    def arguments(self, x, network=None):
+        told = self.options.get("noise_level_input", False)
+        told = told if network is None else network.noise_level_input
+        return (x, torch.tensor(0.1)) if told else (x,)
+
+    def places(self, height, width):
+        return height * width
+
+    def test_shapes(self):
+        network = self.make()
+        side = self.smallest
+        for height, width in ((side, side), (side, 13), (13, side), (side + 1, 6), (11, 7)):
+            for count in (0, 1, 3):
+                x = self.images(count, network.in_channels, height, width)
+                assert network(*self.arguments(x)).shape == x.shape
+
+    def test_what_is_no_batch_of_such_images_is_refused(self, x):
+        network = self.make()
+        channels = network.in_channels
+        expected = rf"x must have shape \(batch, {channels}, height, width\), got "
+        for wrong in (x[0], x[:, :0], torch.cat([x, x], 1), x[None]):
+            with pytest.raises(ValueError, match=expected + rf"\({str(tuple(wrong.shape))[1:-1]}"):
+                network(*self.arguments(wrong))
+
+    def test_memory_may_be_in_any_order(self, x):
+        network = self.make()
+        y = network(*self.arguments(x))
+        for other in (
+            x.to(memory_format=torch.channels_last),
+            x.transpose(2, 3).contiguous().transpose(2, 3),
+        ):
+            torch.testing.assert_close(network(*self.arguments(other)), y)
+
+    def test_pixels_matter_up_to_the_receptive_radius_and_not_beyond(self):
+        network = self.make().double()
+        radius = network.receptive_radius
+        side = 2 * radius + 5
+        middle = side // 2
+        x = self.images(1, network.in_channels, side, side).double()
+        noise = self.images(1, network.in_channels, side, side, seed=2).double()
+
+        def pixel(x):
+            with torch.no_grad():
+                return network(*self.arguments(x))[:, :, middle, middle]
+
+        beyond = noise.clone()
+        inside = slice(middle - radius, middle + radius + 1)
+        beyond[:, :, inside, inside] = x[:, :, inside, inside]
+        assert torch.equal(pixel(beyond), pixel(x))
+        for axis, distance in ((2, radius), (2, -radius), (3, radius), (3, -radius)):
+            changed = x.clone()
+            line = [slice(None)] * 4
+            line[axis] = middle + distance
+            changed[tuple(line)] = noise[tuple(line)]
+            assert not torch.equal(pixel(changed), pixel(x)), (axis, distance)
+
+    def test_multiply_adds_are_those_that_torch_counts(self):
+        network = self.make()
+        x = self.images(2, network.in_channels, 12, 9)
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            network(*self.arguments(x))
+        assert counter.get_total_flops() == 2 * 2 * self.places(12, 9) * network.multiply_adds
+
+    def test_what_moves_in_moves_out(self):
+        """Away from the border, where zeros are not moved."""
+        network = self.make().double()
+        radius = network.receptive_radius
+        side = 2 * radius + 6
+        x = self.images(2, network.in_channels, side, side).double()
+        with torch.no_grad():
+            y, moved = (network(*self.arguments(one)) for one in (x, x.roll((2, 1), (2, 3))))
+        inside = slice(radius + 2, side - radius)
+        torch.testing.assert_close(
+            moved[:, :, inside, inside], y.roll((2, 1), (2, 3))[:, :, inside, inside]
+        )
+
+    def test_bfloat16_does_what_float32_does(self, x):
+        network = self.make()
+        y = network(*self.arguments(x))
+        with torch.autocast("cpu", torch.bfloat16):
+            rough = network(*self.arguments(x))
+        torch.testing.assert_close(rough.float(), y, rtol=0.1, atol=0.1)
+
+    def test_a_sigma_for_a_network_of_one_noise_level_is_refused(self, x):
+        network = self.make()
+        if not network.noise_level_input:
+            with pytest.raises(ValueError, match=r"takes no sigma.*, got sigma=0\.1"):
+                network(x, 0.1)
+
+
+class ConvolutionalConformance(ImageConformance):
+    """Subclasses are made of convolutions, with `num_layers` and `channels` among the options."""
+
+    options = {"num_layers": 3, "channels": 4}
+
+    def test_color(self):
+        network = self.make(in_channels=3)
+        x = self.images(2, 3, 5, 4)
+        arguments = self.arguments(x)
+        assert network(*arguments).shape == x.shape
+        check_gradients(network, arguments)
+        mixed = network(*self.arguments(x.flip(1)))
+        assert not torch.allclose(mixed.flip(1), network(*arguments))
+
+    def test_sigma_is_one_number_or_one_an_image(self, x):
+        network = self.make(noise_level_input=True)
+        y = network(x, 0.1)
+        for same in (torch.tensor(0.1), torch.tensor([0.1]), torch.full((5,), 0.1)):
+            assert torch.equal(network(x, same), y)
+        assert torch.equal(network(x, torch.full((5, 1, 1, 1), 0.1, dtype=torch.float64)), y)
+        levels = torch.linspace(0, 0.2, 5)
+        each = torch.cat([network(x[i : i + 1], level) for i, level in enumerate(levels.tolist())])
+        torch.testing.assert_close(network(x, levels), each)
+        assert not torch.allclose(network(x, levels)[0], y[0])
+        assert network(x[:0], 0.1).shape == x[:0].shape
+
+    def test_a_missing_or_wrong_sigma_is_refused(self, x):
+        network = self.make(noise_level_input=True)
+        with pytest.raises(ValueError, match="takes a sigma, got none"):
+            network(x)
+        with pytest.raises(ValueError, match="one for each of 5 images, got 3"):
+            network(x, torch.ones(3))
+
+    def test_a_noise_level_costs_one_map(self):
+        without, told = (self.make(noise_level_input=told) for told in (False, True))
+        size, channels = self.options.get("kernel_size", 3), self.options["channels"]
+        assert told.num_parameters - without.num_parameters == channels * size**2
+        assert told.multiply_adds - without.multiply_adds == channels * size**2
+        assert told.receptive_radius == without.receptive_radius
+
+    def test_every_parameter_gets_a_gradient_in_training(self, x):
+        network = self.make().train()
+        check_gradients(network, self.arguments(x))
+
+    @pytest.mark.parametrize("size", [1, 5])
+    def test_kernels_of_other_sizes(self, size, x):
+        network = self.make(kernel_size=size)
+        assert network(*self.arguments(x)).shape == x.shape
+        count = len(network._chain())
+        assert network.receptive_radius == count * (size // 2)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"kernel_size": 4}, "kernel_size must be an odd integer >= 1, got 4"),
+            ({"kernel_size": 0}, "kernel_size must be an odd integer >= 1, got 0"),
+            ({"channels": 0}, "channels must be an integer >= 1, got 0"),
+            ({"in_channels": 1.0}, "in_channels must be an integer >= 1, got 1.0"),
+            ({"num_layers": 0}, "num_layers must be an integer >= [12], got 0"),
+        ],
+    )
+    def test_bad_sizes_are_refused(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            MODELS[self.model](**{**self.options, **options})
+
+
+class ConvCodingConformance(ConvolutionalConformance):
+    """Subclasses are convolutional coding networks."""
+
+    def test_depth_widths_and_sharing(self):
+        layers, channels = 4, 5
+        for share, inner in ((False, layers - 1), (True, 1)):
+            network = self.make(num_layers=layers, channels=channels, share_weights=share)
+            kernels = [w.shape for w in network.parameters() if w.ndim == 4]
+            size = network.kernel_size
+            assert kernels == [
+                (channels, network.first.in_channels, size, size),
+                *[(channels, channels, size, size)] * inner,
+                (network.in_channels, channels, size, size),
+            ]
+            assert network.receptive_radius == (layers + 1) * (size // 2)
+
+    def test_sharing_changes_what_is_kept_and_not_what_is_computed(self, x):
+        shared, separate = (self.make(share_weights=share) for share in (True, False))
+        assert shared.multiply_adds == separate.multiply_adds
+        state = shared.state_dict()
+        for t in range(1, len(separate.others)):
+            state[f"others.{t}.weight"] = state["others.0.weight"]
+        separate.load_state_dict(state)
+        assert torch.equal(shared(*self.arguments(x)), separate(*self.arguments(x)))
+
+    def test_one_layer_has_no_inner_kernels(self, x):
+        for share in (True, False):
+            options = {"num_layers": 1, "share_weights": share}
+            if "step_sizes" in self.options:
+                options["step_sizes"] = [0.5]
+            network = self.make(**options)
+            assert network.receptive_radius == 2 * (network.kernel_size // 2)
+            assert network(*self.arguments(x)).shape == x.shape
+
+    def test_codes_have_a_place_for_every_pixel(self, x):
+        network = self.make(noise_level_input=False)
+        code = network.encode(x)
+        assert code.shape == (5, network.channels, 5, 4)
+        y = network.last(code)
+        torch.testing.assert_close(network(x), x + y if network.residual else y)
+
+    def test_without_residual_the_output_is_what_is_rebuilt(self, x):
+        plain, residual = (self.make(residual=residual) for residual in (False, True))
+        torch.testing.assert_close(residual(*self.arguments(x)), x + plain(*self.arguments(x)))
+
+    def test_a_dictionary_that_does_not_fit_is_refused(self):
+        kind = MODELS[self.model]
+        with pytest.raises(ValueError, match=r"with n = 9, one atom a column, got \(8, 4\)"):
+            kind.from_dictionary(torch.ones(8, 4), 2)
+        with pytest.raises(ValueError, match=r"with n = 75, one atom a column, got \(9, 4\)"):
+            kind.from_dictionary(torch.ones(9, 4), 2, kernel_size=5, in_channels=3)
+        with pytest.raises(TypeError, match="floating-point tensor, got ndarray"):
+            kind.from_dictionary(torch.ones(9, 4).numpy(), 2)
+        with pytest.raises(ValueError, match="must be finite"):
+            kind.from_dictionary(torch.full((9, 4), torch.inf), 2)
+        with pytest.raises(ValueError, match="kernel_size must be an odd integer"):
+            kind.from_dictionary(torch.ones(9, 4), 2, kernel_size=2)
+
+    def test_a_network_from_a_dictionary_does_not_see_its_noise_level_yet(self, x):
+        dictionary = torch.randn(9, 4, generator=generator(0))
+        options = {"noise_level_input": True, "residual": False}
+        network = MODELS[self.model].from_dictionary(dictionary, 3, **options)
+        plain = MODELS[self.model].from_dictionary(dictionary, 3, residual=False)
+        x = self.images(3, 1, 6, 5)
+        torch.testing.assert_close(network(x, 0.3), plain(x))

@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 
 from fwnet.models.model import SignalModel
 
-__all__ = ["CodingNetwork"]
+__all__ = ["CodingNetwork", "check_dictionary"]
 
 
 class CodingNetwork(SignalModel):
@@ -71,13 +71,19 @@ class CodingNetwork(SignalModel):
             num_layers: T.
             options: The other arguments of the constructor.
         """
-        _check_dictionary(dictionary)
+        check_dictionary(dictionary)
         n, m = dictionary.shape
         options |= {"num_features": n, "num_atoms": m, "num_layers": num_layers}
         network = cls(**options).to(dictionary)
         with torch.no_grad():
             network._set_dictionary(dictionary)
         return network
+
+    @property
+    def multiply_adds(self) -> int:
+        """How many multiplications with weights one signal takes."""
+        outer = [layer.weight.numel() for layer in (self.first, self.last) if layer is not None]
+        return sum(outer) + (self.num_layers - 1) * self.num_atoms**2
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the codes of x or, with a last layer, the signals rebuilt from them."""
@@ -111,7 +117,8 @@ class CodingNetwork(SignalModel):
         """Fill the matrices with those of the algorithm for this D."""
 
 
-def _check_dictionary(dictionary: Tensor) -> None:
+def check_dictionary(dictionary: Tensor) -> None:
+    """Raise unless a dictionary is a finite matrix."""
     if not isinstance(dictionary, Tensor) or not dictionary.is_floating_point():
         kind = dictionary.dtype if isinstance(dictionary, Tensor) else type(dictionary).__name__
         raise TypeError(f"dictionary must be a floating-point tensor, got {kind}")

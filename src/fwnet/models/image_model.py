@@ -74,9 +74,12 @@ class ImageModel(Model):
         if sigma is None:
             return x
         level = torch.as_tensor(sigma, dtype=x.dtype, device=x.device).reshape(-1, 1, 1, 1)
-        if len(level) not in (1, len(x)):
-            raise ValueError(f"sigma must be one number, or one for each of {len(x)} images")
-        return torch.cat([x, level.expand(len(x), 1, *x.shape[2:])], 1)
+        batch, _, height, width = x.shape  # len(x) would fix the batch of an exported graph
+        if level.shape[0] not in (1, batch):
+            raise ValueError(
+                f"sigma must be one number, or one for each of {batch} images, got {len(level)}"
+            )
+        return torch.cat([x, level.expand(batch, 1, height, width)], 1)
 
 
 class ConvolutionalModel(ImageModel):

@@ -71,6 +71,12 @@ class LCoD(CodingNetwork):
             b = b + delta * matrix.weight.T[k.squeeze(-1)]
         return soft_threshold(b, threshold)
 
+    @property
+    def multiply_adds(self) -> int:
+        """How many multiplications with weights one signal takes: an update meets one column."""
+        whole = (self.num_layers - 1) * self.num_atoms**2
+        return super().multiply_adds - whole + (self.num_layers - 1) * self.num_atoms
+
     def watched(self) -> dict[str, float | list[float]]:
         """The mean threshold."""
         return {"threshold": softplus(self.raw_threshold).mean().item()}

@@ -49,8 +49,10 @@ class PatchDenoiser(ImageModel):
         check_counts(patch_size=patch_size)
         if window is not None and not window > 0:
             raise ValueError(f"window must be > 0 or None, got {window!r}")
+        if not isinstance(coder, Mapping) or "model" not in coder:
+            raise ValueError(f"coder must be a mapping with a model, got {coder!r}")
         options = {name: value for name, value in coder.items() if name != "model"}
-        network = create_model(coder.get("model", ""), **options, generator=generator)
+        network = create_model(coder["model"], **options, generator=generator)
         if not isinstance(network, CodingNetwork) or network.last is None:
             raise ValueError(f"coder must rebuild signals (reconstruct=True), got {dict(coder)}")
         if network.num_features != patch_size**2:
@@ -81,10 +83,7 @@ class PatchDenoiser(ImageModel):
     @property
     def multiply_adds(self) -> int:
         """Those of one patch: there is about one a pixel."""
-        coder = self.coder
-        counts = [layer.weight.numel() for layer in (coder.first, coder.last) if layer is not None]
-        inner = coder.num_atoms**2 * (coder.num_layers - 1)
-        return sum(counts) + inner
+        return self.coder.multiply_adds
 
     def watched(self) -> dict[str, float | list[float]]:
         """What the coder has to show."""
@@ -101,9 +100,12 @@ class PatchDenoiser(ImageModel):
             return self._denoise(x.flatten(1)).reshape(x.shape)
         columns = unfold(x, size)  # (batch, pixels of a patch, patches)
         patches = columns.transpose(1, 2).reshape(-1, size * size)
-        parts = [self._denoise(part) * self.weights for part in patches.split(CHUNK_PATCHES)]
-        rebuilt = torch.cat(parts).reshape(batch, -1, size * size).transpose(1, 2)
-        places = self.weights[:, None].expand_as(columns[:1])
+        # In a graph for all sizes there is no number of chunks.
+        whole = torch.compiler.is_compiling()
+        chunks = [patches] if whole else patches.split(CHUNK_PATCHES)
+        parts = [self._denoise(chunk) * self.weights for chunk in chunks]
+        rebuilt = torch.cat(parts).reshape(batch, columns.shape[2], size * size).transpose(1, 2)
+        places = self.weights[:, None].expand(-1, columns.shape[2])
         norm = fold(places, (height, width), size)
         return fold(rebuilt, (height, width), size) / norm
 
