@@ -441,3 +441,33 @@ class ConvCodingConformance(ConvolutionalConformance):
         plain = MODELS[self.model].from_dictionary(dictionary, 3, residual=False)
         x = self.images(3, 1, 6, 5)
         torch.testing.assert_close(network(x, 0.3), plain(x))
+
+    def test_a_network_adopts_one_for_less(self):
+        plain = self.make(seed=0, in_channels=1, noise_level_input=False)
+        gray = self.images(3, 1, 6, 5)
+        wanted = plain(gray)
+        same = self.make(seed=1, in_channels=1, noise_level_input=False)
+        same.adopt(plain)
+        assert torch.equal(same(gray), wanted)
+        told = self.make(seed=1, in_channels=1, noise_level_input=True)
+        told.adopt(plain)
+        torch.testing.assert_close(told(gray, 0.3), wanted)
+        color = self.make(seed=1, in_channels=3, noise_level_input=True)
+        color.adopt(plain)
+        torch.testing.assert_close(color(gray.repeat(1, 3, 1, 1), 0.3), wanted.repeat(1, 3, 1, 1))
+        again = self.make(seed=2, in_channels=3, noise_level_input=True)
+        again.adopt(color)
+        assert all(torch.equal(again.state_dict()[n], w) for n, w in color.state_dict().items())
+
+    def test_a_network_that_cannot_be_adopted_is_refused(self):
+        network = self.make(noise_level_input=False)
+        with pytest.raises(ValueError, match="without a noise-level input cannot adopt"):
+            network.adopt(self.make(noise_level_input=True))
+        with pytest.raises(ValueError, match="do not fit each other: size mismatch"):
+            network.adopt(self.make(noise_level_input=False, channels=network.channels + 1))
+        gray = self.make(noise_level_input=False, in_channels=1)
+        with pytest.raises(ValueError, match="do not fit each other: size mismatch"):
+            gray.adopt(self.make(noise_level_input=False, in_channels=3))
+        other = "ConvLISTA" if self.model == "ConvFWNet" else "ConvFWNet"
+        with pytest.raises(ValueError, match=f"expected a {self.model}, got a {other}"):
+            network.adopt(MODELS[other](2, 4))
