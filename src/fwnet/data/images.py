@@ -152,7 +152,7 @@ def read_pixels(path: Path, color: bool) -> np.ndarray:
     """One image as uint8 of shape (height, width, channel)."""
     try:
         with Image.open(path) as image:
-            pixels = np.asarray(image.convert("RGB"))
+            pixels = np.array(image.convert("RGB"))
     except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
         raise DataError(f"{path} cannot be read as an image: {error}") from error
     return pixels if color else to_gray(pixels)

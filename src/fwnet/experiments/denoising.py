@@ -33,6 +33,8 @@ from fwnet.models import (
     Model,
     PatchDenoiser,
     load_model,
+    read_weights,
+    write_weights,
 )
 from fwnet.training import Denoising, DivergedError, TrainingConfig, train
 
@@ -135,7 +137,7 @@ class DenoisingTraining(Job):
         learn, _, _ = images_of(self.data, self.color)
         kind: Any = MODELS[self.model]
         if issubclass(kind, CodingNetwork):
-            atoms = dictionary(learn, self.start, self.crop_size, self.options["num_atoms"])
+            atoms = self._atoms(folder, self.crop_size, self.options["num_atoms"])
             options = {name: value for name, value in self.options.items() if name != "num_atoms"}
             coder = kind.from_dictionary(atoms, reconstruct=True, **options)
             return PatchDenoiser.on(coder, patch_size=self.crop_size)
@@ -145,7 +147,7 @@ class DenoisingTraining(Job):
         else:
             channels = options.pop("channels", 64)
             size = options.get("kernel_size", 3)
-            atoms = dictionary(learn, self.start, size, channels)
+            atoms = self._atoms(folder, size, channels)
             network = kind.from_dictionary(atoms, generator=generator, **options)
         if self.parent is not None:
             if folder is None:
@@ -153,6 +155,17 @@ class DenoisingTraining(Job):
             network.adopt(load_model(folder / self.parent / "model.safetensors"))
         assert isinstance(network, ImageModel)
         return network
+
+    def _atoms(self, folder: Path | None, size: int, count: int) -> Tensor:
+        """Atoms to start from; those of K-SVD, which take a while, are made once."""
+        learn, _, _ = images_of(self.data, self.color)
+        if folder is None or self.start != "ksvd":
+            return patch_atoms(learn, self.start, size, count)
+        path = folder / f"{self.start}-{self.data}-{learn.channels}-{size}-{count}.safetensors"
+        if not path.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            write_weights(path, {"atoms": patch_atoms(learn, self.start, size, count)}, {})
+        return read_weights(path)[0]["atoms"]
 
     def _levels(self) -> list[float]:
         return self.sigma if isinstance(self.sigma, list) else [self.sigma]
@@ -194,7 +207,7 @@ def denoise_with(model: Model, image: Tensor, sigma: float, device: torch.device
         return y.cpu()
 
 
-def dictionary(images: ImageSet, start: Start, size: int, num_atoms: int) -> Tensor:
+def patch_atoms(images: ImageSet, start: Start, size: int, num_atoms: int) -> Tensor:
     """Atoms of norm 1, (channel·size², m), for patches without their mean."""
     count = 20_000
     crops = images.crops(4 * count, size, keyed_generator(0, "patches"))

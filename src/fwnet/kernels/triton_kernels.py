@@ -195,6 +195,7 @@ def forward_kernel(
     WIDE: tl.constexpr, FAST: tl.constexpr,
     HAS_B: tl.constexpr, HAS_Z: tl.constexpr, HAS_STEP: tl.constexpr, HAS_EPS: tl.constexpr,
 ):  # fmt: skip
+    eps, log2_eps = tl.cast(eps, tl.float32), tl.cast(log2_eps, tl.float32)  # inductor: fp64
     start, offsets, mask = _tile(length, inner, num_rows, AXIS, LENGTH, ROWS, WIDE)
     u = _load(a_ptr + start, offsets, mask, EVEN)
     if HAS_B:
@@ -294,6 +295,7 @@ def backward_kernel(
     WIDE: tl.constexpr, FAST: tl.constexpr,
     HAS_B: tl.constexpr, HAS_Z: tl.constexpr, HAS_STEP: tl.constexpr, HAS_EPS: tl.constexpr,
 ):  # fmt: skip
+    eps, log2_eps = tl.cast(eps, tl.float32), tl.cast(log2_eps, tl.float32)  # inductor: fp64
     start, offsets, mask = _tile(length, inner, num_rows, AXIS, LENGTH, ROWS, WIDE)
     u = _load(a_ptr + start, offsets, mask, EVEN)
     if HAS_B:

@@ -16,6 +16,7 @@ from fwnet.models import Model
 from fwnet.training.checkpoint import KeptWeights, Position, RunFolder, TrainingError
 from fwnet.training.config import TrainingConfig
 from fwnet.training.interrupts import deferred_interrupts
+from fwnet.training.norms import estimate_norms
 from fwnet.training.processes import Processes
 from fwnet.training.steps import TrainingStep, make_optimizer, matrix_precision
 from fwnet.training.task import Task
@@ -122,10 +123,12 @@ def train(
     model.to(processes.device).train()
     if processes.device.type == "cuda":  # where convolutions want the channels of a place together
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    run = _Run(model, task.to(processes.device), config, processes, run_folder, keep_best, patience)
+    run = _Run(
+        model, task.to(processes.device), config, processes, rows, run_folder, keep_best, patience
+    )
     run.restore()
     with matrix_precision(config):
-        result = run.go(rows, checkpoint_seconds, progress or (lambda _: None))
+        result = run.go(checkpoint_seconds, progress or (lambda _: None))
     model.eval()
     if run_folder is not None and processes.is_first:
         last = result.history[-1] if result.history else {}
@@ -149,13 +152,14 @@ class _Run:
         task: Task,
         config: TrainingConfig,
         processes: Processes,
+        rows: slice,
         folder: RunFolder | None,
         keep_best: bool,
         patience: int | None,
     ) -> None:
         self.model, self.task, self.config = model, task, config
         self.processes, self.folder, self.keep_best = processes, folder, keep_best
-        self.patience = patience
+        self.patience, self.rows = patience, rows
         self.optimizer = make_optimizer(model, config)
         # A recording is made of one process's work; averages over processes are not in it.
         record = processes.device.type == "cuda" and processes.count == 1
@@ -188,7 +192,6 @@ class _Run:
 
     def go(
         self,
-        rows: slice,
         checkpoint_seconds: float,
         tell: Listener,
     ) -> TrainingResult:
@@ -198,7 +201,7 @@ class _Run:
         last_look = last_save = time.monotonic()
         with deferred_interrupts() as interrupts:
             while position.step < self.num_steps and not self._has_levelled_off():
-                batch = self.task.batch(position.step, rows, config)
+                batch = self.task.batch(position.step, self.rows, config)
                 rate = config.learning_rate_at(position.step, self.num_steps)
                 self.loss_sum += self.take_step(batch, rate)
                 position.step += 1
@@ -223,7 +226,7 @@ class _Run:
             self.model.load_state_dict(self.kept.best)
             best_epoch = position.best_epoch
         else:
-            self._exchange_mean()
+            self._take_mean()
         return TrainingResult(self.history, position.seconds, best_epoch)
 
     def save(self) -> None:
@@ -239,6 +242,12 @@ class _Run:
             named = [(name, weight.detach()) for name, weight in self.model.named_parameters()]
             means, weights = [self.kept.mean[name] for name, _ in named], [w for _, w in named]
             torch._foreach_lerp_(means, weights, share)
+
+    def _take_mean(self) -> None:
+        """Put the mean of the weights into the model, with the norms that belong to it."""
+        self._exchange_mean()
+        if self.kept.mean:
+            estimate_norms(self.model, self.task, self.config, self.position.step, self.rows)
 
     def _exchange_mean(self) -> None:
         """Put the mean into the model and the weights in its place; a second time undoes it."""
@@ -298,7 +307,7 @@ class _Run:
         self, epoch: int, loss: float, rate: float, watched: Mapping[str, float | list[float]]
     ) -> None:
         self.model.eval()
-        self._exchange_mean()
+        self._take_mean()
         with torch.no_grad():
             figure = self.position.validation = self.task.validate(self.model)
         if figure is not None and not math.isfinite(figure):
