@@ -345,6 +345,28 @@ def test_names_of_models():
         create_model("ResNet")
 
 
+def test_a_model_is_loaded_with_the_dtype_of_its_file_or_another(tmp_path):
+    path = tmp_path / "m.safetensors"
+    network = FWNet(3, 4, 2, p=1.3, learn_p=False)
+    network.half().save(path)
+    assert load_model(path).first.weight.dtype == torch.float16
+    loaded = load_model(path, dtype=torch.float32)
+    assert {w.dtype for w in loaded.parameters()} == {torch.float32}
+    assert torch.equal(loaded.first.weight, network.first.weight.float())
+    assert load_model(path, dtype=torch.float64).first.weight.dtype == torch.float64
+
+
+def test_a_file_of_several_dtypes_makes_a_model_of_the_default_one(tmp_path):
+    path = tmp_path / "m.safetensors"
+    network = FWNet(3, 4, 2, p=1.3, learn_p=False)
+    about = {"model": "FWNet", "config": network.config}
+    kept = {n: w.half() if w.ndim == 2 else w for n, w in network.state_dict().items()}
+    save_file(kept, path, {"fwnet": json.dumps(about)})
+    for loaded in (load_model(path), load_model(path, dtype=torch.float32)):
+        assert {w.dtype for w in loaded.parameters()} == {torch.float32}
+        assert loaded.p.item() == 1 + (1.3 - 1)  # fixed numbers keep float64
+
+
 def test_files_that_hold_no_model(tmp_path):
     missing, text, tensors = (tmp_path / name for name in ("a", "b", "c"))
     text.write_text("not a model")

@@ -15,7 +15,9 @@ from fwnet.models.model import (
     SignalModel,
     create_model,
     load_model,
+    read_model,
     restore_model,
+    write_model,
 )
 from fwnet.models.patch_denoiser import PatchDenoiser
 from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
@@ -39,7 +41,9 @@ __all__ = [
     "SignalModel",
     "create_model",
     "load_model",
+    "read_model",
     "read_weights",
     "restore_model",
+    "write_model",
     "write_weights",
 ]

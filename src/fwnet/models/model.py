@@ -15,7 +15,16 @@ from torch import Tensor, nn
 from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
 from fwnet.version import __version__
 
-__all__ = ["MODELS", "Model", "SignalModel", "create_model", "load_model", "restore_model"]
+__all__ = [
+    "MODELS",
+    "Model",
+    "SignalModel",
+    "create_model",
+    "load_model",
+    "read_model",
+    "restore_model",
+    "write_model",
+]
 
 MODELS: dict[str, type[Model]] = {}
 METADATA_KEY = "fwnet"
@@ -66,7 +75,7 @@ class Model(nn.Module, ABC):
             "version": __version__,
             "notes": dict(notes or {}),
         }
-        write_weights(Path(path), self.state_dict(), {METADATA_KEY: json.dumps(about)})
+        write_model(path, about, self.state_dict())
 
 
 class SignalModel(Model):
@@ -103,18 +112,16 @@ def create_model(name: str, **config: Any) -> Model:
     return MODELS[name](**config)
 
 
-def load_model(path: str | Path, device: str | torch.device = "cpu") -> Model:
-    """Make the model that `Model.save` wrote, in evaluation mode. Nothing is unpickled."""
-    weights, metadata = read_weights(Path(path))
+def load_model(
+    path: str | Path, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
+) -> Model:
+    """Make the model that `Model.save` wrote, in evaluation mode. Nothing is unpickled.
+
+    dtype: By default that of the weights in the file.
+    """
+    about, weights = read_model(path)
     try:
-        about = json.loads(metadata[METADATA_KEY])
-        name, config = about["model"], about["config"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(
-            f"{path} holds tensors but no fwnet model: expected a file that Model.save wrote"
-        ) from error
-    try:
-        return restore_model(name, config, weights).to(device)
+        return restore_model(about["model"], about["config"], weights, dtype).to(device)
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{path} holds a model that cannot be made here: {error}") from error
     except RuntimeError as error:
@@ -122,11 +129,40 @@ def load_model(path: str | Path, device: str | torch.device = "cpu") -> Model:
         raise ModelFileError(f"{path} does not fit its configuration: {lines[-1]}") from error
 
 
-def restore_model(name: str, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> Model:
-    """Make a model with given weights, of their dtype, in evaluation mode."""
+def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what a file says of its model (model, config, version, notes), and the weights."""
+    weights, metadata = read_weights(Path(path))
+    try:
+        about = json.loads(metadata[METADATA_KEY])
+        _ = about["model"], about["config"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(
+            f"{path} holds tensors but no fwnet model: expected a file that Model.save wrote"
+        ) from error
+    return about, weights
+
+
+def write_model(path: str | Path, about: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Write such a file, whole or not at all."""
+    write_weights(Path(path), weights, {METADATA_KEY: json.dumps(about)})
+
+
+def restore_model(
+    name: str,
+    config: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    dtype: torch.dtype | None = None,
+) -> Model:
+    """Make a model with given weights, in evaluation mode.
+
+    dtype: By default that of the weights; where they have several, torch's default.
+    """
     model = create_model(name, **config)
     dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
-    if len(dtypes) == 1:
-        model.to(dtypes.pop())
+    if dtype is None and len(dtypes) == 1:
+        dtype = dtypes.pop()
+    # A model that has it already is left alone: what is fixed (p, γ) has more digits.
+    if dtype is not None and any(weight.dtype != dtype for weight in model.parameters()):
+        model.to(dtype)
     model.load_state_dict(weights)
     return model.eval()
