@@ -5,7 +5,9 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -36,16 +38,36 @@ def test_every_public_name_resolves():
         _ = fwnet.nosuchname
 
 
+MODEL = "conv_fwnet_t2.denoise_test"
+
+
+def ship_a_model(path, folder):
+    """One more than there are, so that the test does not depend on them."""
+    facts = dict.fromkeys(("summary", "data", "data_license", "command", "hardware"), "none")
+    fwnet.ConvFWNet(2, 3).save(path)
+    fwnet.zoo.ship(path, MODEL, folder=folder, seconds=0, figures={}, **facts)
+
+
 def test_wheel_installs_into_a_clean_environment(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, source)
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "src", source / "src", ignore=ignore)
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", tmp_path, source]
-    subprocess.run(build, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
+    ship_a_model(tmp_path / "m.safetensors", source / "src" / "fwnet" / "zoo")
+    build = [sys.executable, "-m", "build", "--no-isolation", "-o", tmp_path, source]
+    subprocess.run([*build, "--wheel", "--sdist"], check=True, capture_output=True)
+    (wheel,), (sdist,) = tmp_path.glob("*.whl"), tmp_path.glob("*.tar.gz")
+    models = {
+        path.relative_to(source).as_posix()
+        for kind in ("cards/*.json", "weights/*.safetensors")
+        for path in (source / "src" / "fwnet" / "zoo").glob(kind)
+    }
+    with tarfile.open(sdist) as archive:
+        assert models <= {name.partition("/")[2] for name in archive.getnames()}
+    with zipfile.ZipFile(wheel) as archive:
+        assert {name.removeprefix("src/") for name in models} <= set(archive.namelist())
 
     environment = tmp_path / "env"
     venv.create(environment, with_pip=True, symlinks=os.name != "nt")
@@ -67,3 +89,11 @@ def test_wheel_installs_into_a_clean_environment(tmp_path):
     command = [environment / "bin" / "fwnet", "--version"]
     result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     assert result.stdout.strip() == f"fwnet {fwnet.__version__}"
+    command = [environment / "bin" / "fwnet", "models", MODEL]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert MODEL in result.stdout
+    code = f"import fwnet; print(type(fwnet.load_model({MODEL!r})).__name__)"
+    result = subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert result.stdout.strip() == "ConvFWNet"

@@ -14,12 +14,13 @@ import torch as torch  # the one import that everything needs
 from fwnet.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fwnet import coding, data, functional, metrics, models, nn, sets, solvers, training
+    from fwnet import coding, data, functional, metrics, models, nn, sets, solvers, training, zoo
     from fwnet.coding import FWNetClassifier, FWNetCoder, LpCoder, LpDictionaryLearning
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
-    from fwnet.models import LISTA, MLP, ConvFWNet, ConvLISTA, DnCNN, FWNet, LCoD, load_model
+    from fwnet.models import LISTA, MLP, ConvFWNet, ConvLISTA, DnCNN, FWNet, LCoD
     from fwnet.sets import ConvexSet, LpBall
     from fwnet.solvers import Solution, solve
+    from fwnet.zoo import list_models, load_model
 
 __all__ = [
     "LISTA",
@@ -40,6 +41,7 @@ __all__ = [
     "data",
     "dual_exponent",
     "functional",
+    "list_models",
     "load_model",
     "metrics",
     "models",
@@ -50,6 +52,7 @@ __all__ = [
     "solve",
     "solvers",
     "training",
+    "zoo",
 ]
 
 _HOMES = {
@@ -68,12 +71,24 @@ _HOMES = {
     "MLP": "fwnet.models",
     "Solution": "fwnet.solvers",
     "dual_exponent": "fwnet.functional",
-    "load_model": "fwnet.models",
+    "list_models": "fwnet.zoo",
+    "load_model": "fwnet.zoo",
     "pool_p": "fwnet.functional",
     "soft_threshold": "fwnet.functional",
     "solve": "fwnet.solvers",
 }
-_ROOMS = {"coding", "data", "functional", "metrics", "models", "nn", "sets", "solvers", "training"}
+_ROOMS = {
+    "coding",
+    "data",
+    "functional",
+    "metrics",
+    "models",
+    "nn",
+    "sets",
+    "solvers",
+    "training",
+    "zoo",
+}
 
 
 def __getattr__(name: str) -> Any:

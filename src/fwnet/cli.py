@@ -22,8 +22,10 @@ from fwnet.terminal import (
     is_first_process,
     job_progress,
     list_experiments,
+    print_card,
     print_coder,
     print_codes,
+    print_models,
     print_report,
     print_result,
     row_progress,
@@ -464,6 +466,31 @@ def reproduce(
         raise typer.Exit(2) from error
     if page:
         _write_page(page, output)
+
+
+@app.command()
+def models(
+    name: Annotated[
+        str | None, typer.Argument(help="Which model to tell about; without it they are listed.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List the trained models that come with fwnet: what they do, and how well."""
+    from fwnet.models import ModelFileError
+    from fwnet.zoo import find_card, list_models
+
+    try:
+        cards = list_models() if name is None else [find_card(name)]
+    except ModelFileError as error:
+        say(f"Error: {error}")
+        raise typer.Exit(2) from error
+    if as_json:
+        told = [dataclasses.asdict(card) for card in cards]
+        Console().print_json(json.dumps(told if name is None else told[0]))
+    elif name is None:
+        print_models(cards)
+    else:
+        print_card(cards[0])
 
 
 def _make_folder(output: Path) -> None:

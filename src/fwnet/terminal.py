@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -18,13 +19,16 @@ if TYPE_CHECKING:
     from fwnet.coding import CoderReport, EncodeProgress, EncodeReport
     from fwnet.experiments import Experiment, Result
     from fwnet.training import TrainingProgress
+    from fwnet.zoo import Card
 
 __all__ = [
     "is_first_process",
     "job_progress",
     "list_experiments",
+    "print_card",
     "print_coder",
     "print_codes",
+    "print_models",
     "print_report",
     "print_result",
     "row_progress",
@@ -200,6 +204,50 @@ def print_codes(report: EncodeReport) -> None:
         f"written to {report.output}",
     ]
     for line in lines:
+        Console().print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_models(cards: list[Card]) -> None:
+    """Show the models that come with the package."""
+    console = Console()
+    if not cards:
+        console.print("No trained models come with this version.")
+        return
+    table = Table("model", "parameters", "size", "figures", box=SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns[:3]:
+        column.no_wrap = True
+    for column in table.columns[1:3]:
+        column.justify = "right"
+    for task in dict.fromkeys(card.task for card in cards):
+        table.add_section()
+        table.add_row(f"[bold]{task}[/bold]")
+        for card in cards:
+            if card.task == task:
+                figures = "\n".join(f"{name} {x:g}" for name, x in card.figures.items())
+                size = f"{card.num_bytes / 1e6:.2f} MB"
+                table.add_row(card.name, f"{card.num_parameters:,}", size, figures)
+    console.print(table)
+    console.print("fwnet models NAME tells all about one.", highlight=False)
+
+
+def print_card(card: Card) -> None:
+    """Show everything that is known about a model."""
+    facts = {
+        "task": card.task,
+        "class": card.model,
+        "parameters": f"{card.num_parameters:,}",
+        "multiply-adds": f"{card.multiply_adds:,} a pixel",
+        **{name: f"{value:g}" for name, value in card.figures.items()},
+        "data": card.data,
+        "their license": card.data_license,
+        "trained by": card.command,
+        "trained in": f"{card.seconds:,.0f} s on {card.hardware}",
+        "file": f"{card.num_bytes:,} bytes, kernels in {card.dtype}",
+        "sha256": card.sha256,
+    }
+    width = max(len(name) for name in facts)
+    lines = [f"{name:{width}}  {value}" for name, value in facts.items()]
+    for line in [card.name, card.summary, "", *lines]:
         Console().print(line, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -1,0 +1,54 @@
+"""Every model that comes with the package: its card, its file, and what it does."""
+
+import hashlib
+
+import pytest
+import torch
+
+import fwnet
+from fwnet.models import ImageModel
+from fwnet.zoo import list_models
+from fwnet.zoo.sample import sample_output
+from fwnet.zoo.shelf import SHIPPED, weights_path
+
+CARDS = list_models()
+LARGEST_SUM = 20_000_000  # bytes: a package should stay quick to install
+
+each = pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+
+
+def test_every_card_has_weights_and_every_file_a_card():
+    weights = {path.name for path in (SHIPPED / "weights").glob("*")}
+    assert weights == {f"{card.name}.safetensors" for card in CARDS}
+
+
+def test_all_weights_together_are_small():
+    assert sum(card.num_bytes for card in CARDS) <= LARGEST_SUM
+
+
+@each
+def test_the_file_is_the_one_that_the_card_describes(card):
+    data = weights_path(card.name).read_bytes()
+    assert len(data) == card.num_bytes
+    assert hashlib.sha256(data).hexdigest() == card.sha256
+
+
+@each
+def test_it_loads_ready_for_use(card):
+    model = fwnet.load_model(card.name)
+    assert isinstance(model, ImageModel)
+    assert type(model).__name__ == card.model
+    assert not model.training
+    assert {w.dtype for w in model.parameters()} == {torch.float32}
+    assert all(w.isfinite().all() for w in model.state_dict().values())
+    assert model.num_parameters == card.num_parameters
+    assert model.multiply_adds == card.multiply_adds
+    assert model.in_channels == (3 if "color" in card.name else 1)
+    assert card.figures
+
+
+@each
+def test_it_does_what_it_did_when_it_was_shipped(card):
+    output = sample_output(fwnet.load_model(card.name))
+    for (channel, row, column), value in zip(card.sample.places, card.sample.values, strict=True):
+        assert output[channel, row, column].item() == pytest.approx(value, abs=1e-4)
