@@ -9,8 +9,10 @@ same noise for all (one seed an image, not clipped), outputs clipped to [0, 1].
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -21,14 +23,13 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from fwnet.data import ImageSet, berkeley_files, keyed_generator, noisy, read_images
+from fwnet.experiments.experiment import Lab, Result
 from fwnet.experiments.runs import Job, Record
 from fwnet.hardware import hardware_name
 from fwnet.metrics import psnr, ssim
 from fwnet.models import (
     MODELS,
     CodingNetwork,
-    ConvFWNet,
-    ConvLISTA,
     ImageModel,
     Model,
     PatchDenoiser,
@@ -44,7 +45,6 @@ Data = Literal["berkeley", "small"]
 Start = Literal["random", "random atoms", "pca", "ksvd"]
 NUM_VALIDATION = {"berkeley": 12, "small": 1}
 SMALL = ("chelsea", "coffee", "rocket", "brick"), ("camera", "astronaut")  # of scikit-image
-CONVOLUTIONAL = {"ConvFWNet": ConvFWNet, "ConvLISTA": ConvLISTA}
 
 
 @lru_cache(maxsize=4)
@@ -231,6 +231,239 @@ def patch_atoms(images: ImageSet, start: Start, size: int, num_atoms: int) -> Te
     return normalize(atoms, dim=0)
 
 
-def mean_psnr(records: Sequence[Record], index: int = 0) -> list[float]:
-    """One figure a seed."""
-    return [record["tests"][index]["psnr"] for record in records]
+@dataclass(frozen=True)
+class Network:
+    """One of the networks that are compared.
+
+    Attributes:
+        name: As in the table.
+        model: The name of a model.
+        options: Its arguments.
+        family: The networks that share a learning rate: the name of the one that it is chosen with.
+        start: Where weights come from.
+        settings: What differs from `SETTINGS`.
+        tuning_epochs: How long a training is that helps to choose a learning rate.
+    """
+
+    name: str
+    model: str
+    options: dict[str, Any]
+    family: str
+    start: Start = "random"
+    settings: dict[str, Any] = field(default_factory=dict)
+    tuning_epochs: int = 3
+
+    @property
+    def on_patches(self) -> bool:
+        """Whether it works on patches of 8 × 8, as the networks with full matrices do."""
+        return issubclass(MODELS[self.model], CodingNetwork)
+
+    def job(
+        self,
+        lab: Lab,
+        sigma: float | list[float],
+        learning_rate: float,
+        seed: int = 0,
+        *,
+        num_epochs: int | None = None,
+        tested_at: Sequence[float] = (),
+        parent: DenoisingTraining | None = None,
+        color: bool = False,
+    ) -> DenoisingTraining:
+        """Its training at a noise level."""
+        settings = {**SETTINGS, **self.settings, "learning_rate": learning_rate}
+        if seed:
+            settings["seed"] = seed
+        if num_epochs is not None:
+            settings["num_epochs"] = num_epochs
+        crops = (8, 4096) if self.on_patches else (48, 128)
+        options = self.options
+        if self.on_patches:
+            settings |= PATCH_SETTINGS
+        crops_per_epoch = STEPS_PER_EPOCH * settings["batch_size"]
+        if lab.quick:
+            settings |= QUICK_SETTINGS
+            crops_per_epoch = 20 * settings["batch_size"]
+            width = {"num_atoms": 64} if self.on_patches else {"channels": 8}
+            options = {**options, **width}
+        return DenoisingTraining(
+            "small" if lab.quick else "berkeley",
+            self.model,
+            options,
+            sigma,
+            settings,
+            crop_size=crops[0],
+            crops_per_epoch=crops_per_epoch,
+            start=self.start,
+            parent=None if parent is None else parent.key,
+            color=color,
+            tested_at=list(tested_at),
+        )
+
+
+SETTINGS: dict[str, Any] = {
+    "num_epochs": 10,
+    "batch_size": 128,
+    "clip_norm": 0.1,
+    "weight_decay": 0.0,
+    "average": 0.999,
+    "precision": "bf16",
+    "compile": True,
+}
+PATCH_SETTINGS: dict[str, Any] = {"batch_size": 4096, "compile": False}
+QUICK_SETTINGS: dict[str, Any] = {
+    "num_epochs": 1,
+    "batch_size": 16,
+    "average": 0.9,
+    "precision": "float32",
+    "compile": False,
+}
+STEPS_PER_EPOCH = 1000
+LEVELS = (15, 25, 50)
+MIDDLE = 25  # where learning rates are chosen
+SEEDS = (1, 2, 3)
+
+
+def conv_fwnet(num_layers: int) -> Network:
+    """Our network, of a depth."""
+    family = "Conv F-W Net (4 layers)" if num_layers <= 4 else "Conv F-W Net (16 layers)"
+    return Network(
+        f"Conv F-W Net ({num_layers} layers)",
+        "ConvFWNet",
+        {"num_layers": num_layers},
+        family,
+        tuning_epochs=3 if num_layers <= 4 else 2,
+    )
+
+
+def dncnn(num_layers: int, batch_norm: bool = True) -> Network:
+    """DnCNN, of a depth."""
+    shallow = f"DnCNN (5 layers{'' if batch_norm else ', w/o BN'})"
+    return Network(
+        f"DnCNN ({num_layers} layers{'' if batch_norm else ', w/o BN'})",
+        "DnCNN",
+        {"num_layers": num_layers} | ({} if batch_norm else {"batch_norm": False}),
+        shallow if num_layers <= 5 else "DnCNN (17 layers)",
+        tuning_epochs=3 if num_layers <= 5 else 2,
+    )
+
+
+def fc_fwnet(num_layers: int, p: float | None = None) -> Network:
+    """The network with full matrices on patches; p is learned unless it is given."""
+    options: dict[str, Any] = {"num_layers": num_layers, "num_atoms": 512, "p": p or 1.5}
+    if p is not None:
+        options["learn_p"] = False
+    name = f"FC F-W Net ({num_layers} layers)" if p is None else f"FC F-W Net, fixed p = {p:g}"
+    return Network(name, "FWNet", options, "FC F-W Net (4 layers)", "ksvd", tuning_epochs=5)
+
+
+def fc_lista(num_layers: int) -> Network:
+    """LISTA on patches."""
+    options = {"num_layers": num_layers, "num_atoms": 512, "threshold": 0.01}
+    name = f"FC LISTA ({num_layers} layers)"
+    return Network(name, "LISTA", options, "FC LISTA (4 layers)", "ksvd", tuning_epochs=5)
+
+
+CONV_LISTA = Network(
+    "Conv LISTA (4 layers)",
+    "ConvLISTA",
+    {"num_layers": 4, "threshold": 0.1},
+    "Conv LISTA (4 layers)",
+)
+PLAIN = Network(
+    "Conv F-W Net (4 layers), authors' form",
+    "ConvFWNet",
+    {"num_layers": 4, "residual": False, "eps": 0.0},
+    "Conv F-W Net (4 layers), authors' form",
+)
+FAMILIES = {
+    network.name: network
+    for network in (
+        conv_fwnet(4),
+        conv_fwnet(16),
+        PLAIN,
+        CONV_LISTA,
+        dncnn(5),
+        dncnn(5, batch_norm=False),
+        dncnn(17),
+        fc_fwnet(4),
+        fc_lista(4),
+    )
+}
+
+
+def learning_rates(lab: Lab, result: Result, families: Sequence[str]) -> dict[str, float]:
+    """The best learning rate of each family on held-back images; all that were tried are noted."""
+    with ThreadPoolExecutor(len(families)) as threads:  # each waits for its own trainings
+        found = list(threads.map(lambda name: climb(lab, FAMILIES[name]), families))
+    rates = {}
+    for name, tried in zip(families, found, strict=True):
+        best = rates[name] = max(tried, key=tried.__getitem__)
+        result.choices.append(
+            {
+                "method": name,
+                "learning_rate": best,
+                "validation_psnr": tried[best],
+                "all_validation_psnr": {f"{rate:g}": tried[rate] for rate in sorted(tried)},
+            }
+        )
+    return {
+        name: max(tried, key=tried.__getitem__) for name, tried in zip(families, found, strict=True)
+    }
+
+
+def climb(lab: Lab, network: Network, rate: float = 2e-3) -> dict[float, float]:
+    """PSNR by learning rate: doubled as long as that helps or, if it never does, halved."""
+
+    def figure(rate: float) -> float:
+        job = network.job(lab, MIDDLE, rate, num_epochs=network.tuning_epochs)
+        (record,) = lab.runner.run([job])
+        value: float | None = record["validation"]
+        return -math.inf if value is None else value
+
+    tried = {rate: figure(rate)}
+    if lab.quick:
+        return tried
+    for factor in (2.0, 0.5):
+        current = rate
+        while True:
+            tried[current * factor] = figure(current * factor)
+            if tried[current * factor] <= tried[current]:
+                break
+            current *= factor
+        if current != rate:
+            break
+    return tried
+
+
+def table_networks() -> list[Network]:
+    """Those of the table, and some that it should have had."""
+    return [
+        fc_lista(4),
+        fc_lista(8),
+        fc_fwnet(4),
+        fc_fwnet(8),
+        dncnn(4),
+        dncnn(4, batch_norm=False),
+        dncnn(5),
+        dncnn(5, batch_norm=False),
+        CONV_LISTA,
+        PLAIN,
+        conv_fwnet(4),
+    ]
+
+
+def seeds_at(lab: Lab, network: Network, sigma: float) -> tuple[int, ...]:
+    """Three seeds for the networks of four layers (or five) in the middle; one elsewhere."""
+    several = sigma == MIDDLE and network.options["num_layers"] in (4, 5)
+    return SEEDS if several and not lab.quick else SEEDS[:1]
+
+
+def final_jobs(
+    lab: Lab, network: Network, sigma: float, rates: dict[str, float]
+) -> list[DenoisingTraining]:
+    """Trainings that are tested, one a seed."""
+    return [
+        network.job(lab, sigma, rates[network.family], seed, tested_at=[sigma])
+        for seed in seeds_at(lab, network, sigma)
+    ]
