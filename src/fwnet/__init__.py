@@ -14,9 +14,22 @@ import torch as torch  # the one import that everything needs
 from fwnet.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from fwnet import coding, data, functional, metrics, models, nn, sets, solvers, training, zoo
+    from fwnet import (
+        coding,
+        data,
+        functional,
+        imaging,
+        metrics,
+        models,
+        nn,
+        sets,
+        solvers,
+        training,
+        zoo,
+    )
     from fwnet.coding import FWNetClassifier, FWNetCoder, LpCoder, LpDictionaryLearning
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
+    from fwnet.imaging import denoise
     from fwnet.models import LISTA, MLP, ConvFWNet, ConvLISTA, DnCNN, FWNet, LCoD
     from fwnet.sets import ConvexSet, LpBall
     from fwnet.solvers import Solution, solve
@@ -39,8 +52,10 @@ __all__ = [
     "Solution",
     "coding",
     "data",
+    "denoise",
     "dual_exponent",
     "functional",
+    "imaging",
     "list_models",
     "load_model",
     "metrics",
@@ -70,6 +85,7 @@ _HOMES = {
     "LpDictionaryLearning": "fwnet.coding",
     "MLP": "fwnet.models",
     "Solution": "fwnet.solvers",
+    "denoise": "fwnet.imaging",
     "dual_exponent": "fwnet.functional",
     "list_models": "fwnet.zoo",
     "load_model": "fwnet.zoo",
@@ -81,6 +97,7 @@ _ROOMS = {
     "coding",
     "data",
     "functional",
+    "imaging",
     "metrics",
     "models",
     "nn",

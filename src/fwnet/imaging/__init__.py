@@ -1,0 +1,24 @@
+"""From image to image: denoise, upscale, and the classical methods beside the networks."""
+
+from fwnet.imaging.denoise_files import (
+    DenoisedFile,
+    DenoiseProgress,
+    FailedFile,
+    denoise_files,
+)
+from fwnet.imaging.denoiser import DEFAULT_MODELS, Denoised, Denoiser, denoise
+from fwnet.imaging.errors import ImageError
+from fwnet.imaging.noise import estimate_noise
+
+__all__ = [
+    "DEFAULT_MODELS",
+    "DenoiseProgress",
+    "Denoised",
+    "DenoisedFile",
+    "Denoiser",
+    "FailedFile",
+    "ImageError",
+    "denoise",
+    "denoise_files",
+    "estimate_noise",
+]

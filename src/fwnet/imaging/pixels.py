@@ -1,0 +1,179 @@
+"""Images of every kind taken apart: colors, which are worked on, and alpha, which is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from fwnet.imaging.errors import ImageError
+
+__all__ = ["Pixels", "as_unit_range", "map_images", "plain_image"]
+
+DEPTHS = (np.uint8, np.uint16)  # of integers, whose largest value is white
+BEYOND = 4.0  # how far from [0, 1] noise of σ = 1 seldom leads
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """One image, as an array.
+
+    Attributes:
+        colors: (h, w, 1) or (h, w, 3), of uint8, uint16 or values in [0, 1].
+        alpha: How opaque places are, (h, w), of the dtype of the colors; None where all are.
+    """
+
+    colors: np.ndarray
+    alpha: np.ndarray | None = None
+
+    @classmethod
+    def of_channels(cls, array: np.ndarray) -> Pixels:
+        """Take (h, w, channels) apart, and refuse values that are out of range."""
+        channels = array.shape[2]
+        if min(array.shape[:2]) < 1:
+            raise ImageError(
+                f"an image must have at least 1 × 1 pixels, "
+                f"got {array.shape[1]} × {array.shape[0]} (width × height)"
+            )
+        _check_values(array)
+        has_alpha = channels in (2, 4)
+        colors = array[..., : channels - has_alpha]
+        return cls(colors, array[..., -1] if has_alpha else None)
+
+    @classmethod
+    def of_pillow(cls, image: Image.Image) -> Pixels:
+        """Take a PIL image apart, of whatever mode."""
+        array = np.asarray(plain_image(image))
+        if array.dtype == np.int32:  # mode I, in which Pillow holds 16 bits, too
+            if array.size and not (array.min() >= 0 and array.max() <= 65535):
+                raise ImageError(
+                    "an image of integers must have values in [0, 65535], "
+                    f"got {array.min()} to {array.max()}"
+                )
+            array = array.astype(np.uint16)
+        return cls.of_channels(array if array.ndim == 3 else array[..., None])
+
+    def channels(self) -> np.ndarray:
+        """Put colors and alpha together again, (h, w, channels)."""
+        if self.alpha is None:
+            return self.colors
+        return np.concatenate([self.colors, self.alpha[..., None]], axis=2)
+
+    def pillow(self) -> Image.Image:
+        """Make a PIL image: L, LA, RGB, RGBA, I;16 or F."""
+        array = self.channels()
+        return Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
+
+
+def as_unit_range(values: np.ndarray) -> np.ndarray:
+    """Values as float32, where 1 is white."""
+    unit = values.astype(np.float32)
+    if values.dtype.kind == "u":
+        unit /= np.iinfo(values.dtype).max
+    return unit
+
+
+def plain_image(image: Image.Image) -> Image.Image:
+    """Bring an image to one of the modes L, LA, RGB, RGBA, I, I;16 and F, with what it shows."""
+    mode = image.mode
+    see_through = image.has_transparency_data
+    if mode in ("1", "L", "LA", "La"):
+        wanted = "LA" if see_through else "L"
+    elif mode.startswith("I;16"):
+        wanted = "I;16" if mode == "I;16" else "I"
+    elif mode in ("I", "F"):
+        wanted = mode
+    else:  # of the others, only these have ways to be transparent
+        wanted = "RGBA" if see_through and mode in ("P", "PA", "RGB", "RGBA", "RGBa") else "RGB"
+    return image if mode == wanted else image.convert(wanted)
+
+
+def map_images(image: Any, function: Callable[[Pixels], np.ndarray]) -> Any:
+    """Apply a function from an image to its new colors; the result is what the image was.
+
+    Args:
+        image: A NumPy array, a tensor or a PIL image; see `fwnet.denoise`.
+        function: What to do with each image of it.
+    """
+    if isinstance(image, Image.Image):
+        return _map_pillow(image, function)
+    if isinstance(image, Tensor):
+        return _map_tensor(image, function)
+    if isinstance(image, np.ndarray):
+        return _map_array(image, function)
+    raise TypeError(
+        f"image must be a NumPy array, a tensor or a PIL image, got {type(image).__name__}"
+    )
+
+
+def _map_pillow(image: Image.Image, function: Callable[[Pixels], np.ndarray]) -> Image.Image:
+    pixels = Pixels.of_pillow(image)
+    new = Pixels(function(pixels), pixels.alpha).pillow()
+    if image.mode == "I":
+        new = new.convert("I")
+    # Profile, EXIF and resolution; a transparent color has become alpha.
+    new.info = {key: value for key, value in image.info.items() if key != "transparency"}
+    return new
+
+
+def _map_array(image: np.ndarray, function: Callable[[Pixels], np.ndarray]) -> np.ndarray:
+    if not (image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (1, 2, 3, 4))):
+        first = image.ndim == 3 and image.shape[0] in (1, 2, 3, 4)
+        hint = ": move the channels to the end, np.moveaxis(image, 0, -1)" if first else ""
+        raise ImageError(
+            "an array must have shape (height, width) or (height, width, channels) with 1 to 4 "
+            f"channels, got {image.shape}{hint}"
+        )
+    native = image.astype(image.dtype.newbyteorder("="), copy=False)
+    if native.dtype not in DEPTHS and native.dtype.kind != "f":
+        raise ImageError(
+            f"an image must have uint8, uint16 or floating-point values, got {image.dtype}"
+        )
+    pixels = Pixels.of_channels(native if native.ndim == 3 else native[..., None])
+    new = Pixels(function(pixels), pixels.alpha).channels()
+    return new.reshape(image.shape).astype(image.dtype, copy=False)
+
+
+def _map_tensor(image: Tensor, function: Callable[[Pixels], np.ndarray]) -> Tensor:
+    if not (image.ndim == 2 or (image.ndim >= 3 and image.shape[-3] in (1, 2, 3, 4))):
+        last = image.ndim == 3 and image.shape[-1] in (1, 2, 3, 4)
+        hint = ": move the channels to the front, image.permute(2, 0, 1)" if last else ""
+        raise ImageError(
+            "a tensor must have shape (height, width) or (..., channels, height, width) with 1 to "
+            f"4 channels, got {tuple(image.shape)}{hint}"
+        )
+    if image.dtype not in (torch.uint8, torch.uint16) and not image.is_floating_point():
+        raise ImageError(
+            f"an image must have uint8, uint16 or floating-point values, got {image.dtype}"
+        )
+    stored = image.detach().cpu()
+    if stored.is_floating_point() and stored.dtype != torch.float64:
+        stored = stored.float()  # NumPy has no bfloat16
+    channels = image.shape[-3] if image.ndim > 2 else 1
+    batch = stored.reshape(-1, channels, *image.shape[-2:])
+    new = torch.empty_like(batch)
+    for index, one in enumerate(batch):
+        pixels = Pixels.of_channels(one.permute(1, 2, 0).numpy())
+        array = Pixels(function(pixels), pixels.alpha).channels()
+        new[index] = torch.from_numpy(array).permute(2, 0, 1)
+    return new.reshape(image.shape).to(image.device, image.dtype)
+
+
+def _check_values(array: np.ndarray) -> None:
+    """Raise unless floating-point values could be those of an image in [0, 1] with noise."""
+    if array.dtype.kind != "f":
+        return
+    low, high = float(array.min()), float(array.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ImageError("an image must be finite, got NaN or infinity")
+    if low < -BEYOND or high > 1 + BEYOND:
+        hint = ": divide by 255" if low >= 0 and high <= 255 else ""
+        raise ImageError(
+            "an image of floating-point values must have them in [0, 1], a little more where there "
+            f"is noise, got {low:.4g} to {high:.4g}{hint}"
+        )

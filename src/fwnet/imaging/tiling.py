@@ -1,0 +1,85 @@
+"""Images of any size in bounded memory: a network applied to tiles, as if to the whole."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fwnet.imaging.pixels import as_unit_range
+
+__all__ = ["Tile", "apply_tiled", "cut_tiles"]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One tile: the pixels that it gives, and those that it has to see for that.
+
+    Attributes:
+        inner: Rows and columns of the image that are computed.
+        outer: Those with all pixels around that have an influence, as far as the image goes.
+        crop: Where the inner ones lie within the outer ones.
+    """
+
+    inner: tuple[slice, slice]
+    outer: tuple[slice, slice]
+    crop: tuple[slice, slice]
+
+
+def cut_tiles(height: int, width: int, size: int, halo: int) -> Iterator[Tile]:
+    """Cut an image into tiles of nearly the same size, none larger than size × size.
+
+    The halo ends where the image does: what a network takes to lie beyond it, zeros, it then sees
+    at the border of a tile exactly where it would see it in the whole image, and nowhere else.
+    """
+    for rows, columns in itertools.product(_cut(height, size), _cut(width, size)):
+        (top, down), (left, across) = _widen(rows, halo, height), _widen(columns, halo, width)
+        yield Tile((rows, columns), (top, left), (down, across))
+
+
+def _cut(length: int, size: int) -> list[slice]:
+    count = -(-length // size)
+    edges = [length * index // count for index in range(count + 1)]
+    return [slice(*pair) for pair in itertools.pairwise(edges)]
+
+
+def _widen(inner: slice, halo: int, length: int) -> tuple[slice, slice]:
+    start, stop = max(0, inner.start - halo), min(length, inner.stop + halo)
+    return slice(start, stop), slice(inner.start - start, inner.stop - start)
+
+
+def apply_tiled(
+    network: Callable[[Tensor], Tensor],
+    colors: np.ndarray,
+    output: np.ndarray,
+    *,
+    size: int,
+    halo: int,
+    progress: Callable[[int], None],
+) -> None:
+    """Write the image that a network makes of an image to `output`, of the same shape and dtype.
+
+    Only a tile at a time is there in floating point. Values are cut off to [0, 1], and rounded for
+    integers.
+
+    Args:
+        network: Takes (1, channels, h, w) in [0, 1] in float32, and returns the same.
+        colors: The image, (h, w, channels).
+        output: Where the result goes.
+        size: The largest side of a tile, halo excluded.
+        halo: How far a pixel can be and still change another.
+        progress: Told the number of pixels, tile by tile.
+    """
+    white = np.iinfo(colors.dtype).max if colors.dtype.kind == "u" else None
+    height, width, _ = colors.shape
+    for tile in cut_tiles(height, width, size, halo):
+        seen = torch.from_numpy(as_unit_range(colors[tile.outer]))  # (h, w, channels)
+        made = network(seen.permute(2, 0, 1)[None])[0].permute(1, 2, 0)[tile.crop].clamp(0, 1)
+        if white is not None:
+            made = (made * white).round()
+        output[tile.inner] = made.cpu().numpy()
+        progress(made.shape[0] * made.shape[1])

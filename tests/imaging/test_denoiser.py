@@ -1,0 +1,344 @@
+"""`fwnet.denoise`: every kind of image comes back as what it was."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from skimage import data
+
+import fwnet
+from fwnet import ConvFWNet, DnCNN, FWNet
+from fwnet.imaging import DEFAULT_MODELS, Denoiser, ImageError, denoise
+from fwnet.imaging.pixels import Pixels
+from fwnet.metrics import psnr
+from fwnet.models import MODELS
+
+
+class Halved(ConvFWNet):
+    """y = x/2, whatever σ is: what comes out is known."""
+
+    def _transform(self, x):
+        self.seen = x[:, -1].unique().tolist()
+        return -x[:, : self.in_channels] / 2
+
+
+del MODELS["Halved"]  # which lists what is published
+
+
+def halved():
+    return Halved(1, 2, noise_level_input=True)
+
+
+@pytest.fixture(scope="module")
+def network():
+    generator = torch.Generator().manual_seed(0)
+    return ConvFWNet(2, 6, noise_level_input=True, generator=generator)
+
+
+@pytest.fixture(scope="module")
+def color_network():
+    generator = torch.Generator().manual_seed(0)
+    return ConvFWNet(2, 6, in_channels=3, noise_level_input=True, generator=generator)
+
+
+def values(shape, dtype, seed=0):
+    numbers = np.random.default_rng(seed).random(shape)
+    kind = np.dtype(dtype)
+    return (numbers * np.iinfo(kind).max if kind.kind == "u" else numbers).astype(kind)
+
+
+DTYPES = [np.uint8, np.uint16, np.float16, np.float32, np.float64, ">u2", ">f4"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(9, 7), (9, 7, 1), (9, 7, 2), (9, 7, 3), (9, 7, 4)])
+def test_arrays(shape, dtype):
+    image = values(shape, dtype)
+    before = image.copy()
+    result = denoise(image, 0.1, halved())
+    assert isinstance(result, np.ndarray)
+    assert (result.shape, result.dtype) == (image.shape, image.dtype)
+    assert np.array_equal(image, before)
+    tolerance = 0.5 if image.dtype.kind == "u" else 1e-3
+    num_colors = 1 if len(shape) == 2 else {1: 1, 2: 1, 3: 3, 4: 3}[shape[2]]
+    colors = image.reshape(9, 7, -1)[..., :num_colors]
+    half = result.reshape(9, 7, -1)
+    np.testing.assert_allclose(
+        half[..., :num_colors].astype(float), colors.astype(float) / 2, rtol=0, atol=tolerance
+    )
+    assert np.array_equal(half[..., num_colors:], image.reshape(9, 7, -1)[..., num_colors:])
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.uint8, torch.uint16, torch.bfloat16, torch.float16, torch.float32, torch.float64],
+)
+@pytest.mark.parametrize("shape", [(9, 7), (1, 9, 7), (3, 9, 7), (4, 9, 7), (2, 5, 2, 9, 7)])
+def test_tensors(shape, dtype):
+    image = torch.rand(shape, dtype=torch.float64)
+    if not dtype.is_floating_point:
+        image = image * torch.iinfo(dtype).max
+    image = image.to(dtype)
+    result = denoise(image, 0.1, halved())
+    assert isinstance(result, torch.Tensor)
+    assert (result.shape, result.dtype) == (image.shape, image.dtype)
+    channels = shape[-3] if len(shape) > 2 else 1
+    both = [one.double().reshape(-1, channels, 9, 7) for one in (image, result)]
+    num_colors = channels - (channels in (2, 4))
+    tolerance = 1e-2 if dtype.is_floating_point else 0.5
+    torch.testing.assert_close(
+        both[1][:, :num_colors], both[0][:, :num_colors] / 2, rtol=0, atol=tolerance
+    )
+    assert torch.equal(both[1][:, num_colors:], both[0][:, num_colors:])
+
+
+def test_a_result_can_be_trained_through(network):
+    image = torch.rand(1, 1, 8, 8, requires_grad=True)
+    result = denoise(image, 0.1, network)
+    assert not result.requires_grad
+    assert not result.is_inference()
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("1", "L"), ("L", "L"), ("LA", "LA"), ("La", "LA"), ("P", "RGB"), ("PA", "RGBA"),
+        ("RGB", "RGB"), ("RGBA", "RGBA"), ("RGBX", "RGB"), ("RGBa", "RGBA"), ("CMYK", "RGB"),
+        ("YCbCr", "RGB"), ("HSV", "RGB"), ("LAB", "RGB"), ("I", "I"), ("I;16", "I;16"),
+        ("I;16B", "I;16"), ("F", "F"),
+    ],
+)  # fmt: skip
+def test_pillow(mode, expected):
+    rgb = Image.fromarray(values((9, 7, 3), np.uint8))
+    if mode == "F":
+        image = Image.fromarray(values((9, 7), np.float32))
+    elif mode.startswith("I"):
+        image = Image.fromarray(values((9, 7), np.uint16))
+        image = image if mode == "I;16" else image.convert(mode)
+    elif mode in ("La", "RGBa", "PA"):
+        image = rgb.convert({"La": "LA", "RGBa": "RGBA", "PA": "P"}[mode]).convert(mode)
+    elif mode == "LAB":
+        image = Image.merge("LAB", rgb.split())
+    else:
+        image = rgb.convert(mode)
+    image.info["dpi"] = (72, 72)
+    result = denoise(image, 0.1, halved())
+    assert isinstance(result, Image.Image)
+    assert (result.mode, result.size, result.info["dpi"]) == (expected, (7, 9), (72, 72))
+    if mode in ("L", "RGB", "I", "I;16", "F"):
+        half = np.asarray(result).astype(float)
+        np.testing.assert_allclose(half, np.asarray(image) / 2, rtol=0, atol=0.5)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "P"])
+def test_a_transparent_color_becomes_alpha(mode):
+    image = Image.fromarray(values((9, 7, 3), np.uint8)).convert(mode)
+    image.info["transparency"] = image.getpixel((3, 4))
+    result = denoise(image, 0.1, halved())
+    assert result.mode == ("LA" if mode == "L" else "RGBA")
+    assert result.getpixel((3, 4))[-1] == 0
+    assert np.asarray(result)[..., -1].max() == 255
+    assert "transparency" not in result.info
+
+
+BAD = {
+    "list": ([[0.5]], TypeError, "NumPy array, a tensor or a PIL image, got list"),
+    "axes": (np.zeros((2, 9, 7, 3)), ImageError, "(height, width, channels)"),
+    "one axis": (np.zeros(9), ImageError, "got (9,)"),
+    "channels": (np.zeros((9, 7, 5)), ImageError, "1 to 4 channels, got (9, 7, 5)"),
+    "channels first": (np.zeros((3, 9, 7)), ImageError, "np.moveaxis(image, 0, -1)"),
+    "channels last": (torch.zeros(9, 7, 3), ImageError, "image.permute(2, 0, 1)"),
+    "int64": (np.zeros((9, 7), int), ImageError, "uint8, uint16 or floating-point values, got int"),
+    "bool": (np.zeros((9, 7), bool), ImageError, "got bool"),
+    "int tensor": (torch.zeros(9, 7, dtype=int), ImageError, "got torch.int64"),
+    "complex": (np.zeros((9, 7), complex), ImageError, "got complex128"),
+    "0 to 255": (np.full((9, 7), 255.0), ImageError, "got 255 to 255: divide by 255"),
+    "16 bits": (torch.full((9, 7), 6e4), ImageError, "in [0, 1], a little more where"),
+    "nan": (np.full((9, 7), np.nan), ImageError, "must be finite"),
+    "infinity": (torch.full((9, 7), math.inf), ImageError, "must be finite"),
+    "empty": (np.zeros((0, 7)), ImageError, "at least 1 × 1 pixels, got 7 × 0"),
+    "integers": (
+        Image.fromarray(np.full((9, 7), 70000, np.int32)),
+        ImageError,
+        "[0, 65535], got 70000 to 70000",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_no_image_is_told(case, network):
+    image, kind, line = BAD[case]
+    with pytest.raises(kind) as caught:
+        denoise(image, 0.1, network)
+    assert line in str(caught.value)
+
+
+def test_noise_may_lead_out_of_the_range_of_floats(network):
+    result = denoise(np.random.default_rng(0).normal(0.5, 1, (9, 7)), 1.0, network)
+    assert 0 <= result.min() <= result.max() <= 1
+
+
+def test_an_empty_batch(network):
+    assert denoise(torch.zeros(0, 1, 9, 7), 0.1, network).shape == (0, 1, 9, 7)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "hint"),
+    [(25, ": write sigma=25/255"), (-0.1, ""), (math.nan, ""), (300, ""), (np.float32(1.5), "255")],
+)
+def test_sigma_out_of_range_is_refused(sigma, hint, network):
+    with pytest.raises(ImageError, match=r"sigma must be in \[0, 1\]") as caught:
+        denoise(np.zeros((9, 7)), sigma, network)
+    assert str(caught.value).endswith(hint)
+
+
+def test_sigma_is_what_the_network_sees():
+    image = np.random.default_rng(0).random((9, 7))
+    for sigma in (0, 0.25, 1, torch.tensor(0.5), np.float64(0.125)):
+        denoiser = Denoiser(halved())
+        denoiser.run(Pixels(image[..., None]), float(sigma))
+        assert denoiser.model.seen == [float(sigma)]
+
+
+def test_sigma_is_estimated_once_for_all_tiles():
+    image = 0.5 + 0.1 * np.random.default_rng(0).standard_normal((80, 90, 1))
+    image[:, :40] = 0.5 + (image[:, :40] - 0.5) / 2
+    seen = []
+
+    denoiser = Denoiser(halved(), tile=20)
+    denoiser.model.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[1]))
+    found = denoiser.run(Pixels(image))
+    assert len(seen) == 4 * 5
+    assert set(seen) == {found.sigma}
+    assert 0.04 < found.sigma < 0.11
+
+
+def test_every_image_of_a_batch_has_a_sigma_of_its_own(network):
+    noise = torch.randn(2, 1, 60, 60)
+    batch = 0.5 + noise * torch.tensor([0.02, 0.2]).reshape(2, 1, 1, 1)
+    results = denoise(batch, model=network)
+    for one, result in zip(batch, results, strict=True):
+        assert torch.equal(denoise(one, model=network), result)
+
+
+def test_a_network_for_one_noise_level_uses_no_sigma():
+    network = DnCNN(2, 4)
+    image = np.random.default_rng(0).random((9, 7))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expected = denoise(image, model=network)
+    with pytest.warns(UserWarning, match="serves one noise level: sigma=0.1 is not used"):
+        assert np.array_equal(denoise(image, 0.1, network), expected)
+    assert Denoiser(network).run(Pixels(image[..., None])).sigma is None
+
+
+def test_a_network_for_gray_sees_each_channel_of_color(network):
+    image = values((20, 30, 3), np.float32)
+    result = denoise(image, 0.1, network)
+    for channel in range(3):
+        np.testing.assert_array_equal(
+            result[..., channel], denoise(image[..., channel], 0.1, network)
+        )
+
+
+def test_a_network_for_color_refuses_gray(color_network):
+    with pytest.raises(ImageError, match="for color images"):
+        denoise(np.zeros((9, 7)), 0.1, color_network)
+    assert denoise(np.zeros((9, 7, 3)), 0.1, color_network).shape == (9, 7, 3)
+
+
+def test_by_default_the_image_decides(network, color_network, monkeypatch):
+    loaded = []
+
+    def load(name):
+        loaded.append(name)
+        return network if name == DEFAULT_MODELS[1] else color_network
+
+    monkeypatch.setattr("fwnet.imaging.denoiser.load_model", load)
+    color, gray = values((20, 30, 3), np.uint8), values((20, 30), np.uint8)
+    assert np.array_equal(denoise(color, 0.1), denoise(color, 0.1, color_network))
+    assert np.array_equal(denoise(gray, 0.1), denoise(gray, 0.1, network))
+    stored_as_color = np.repeat(gray[..., None], 3, axis=2)
+    result = denoise(stored_as_color, 0.1)
+    assert np.array_equal(result, np.repeat(denoise(gray, 0.1)[..., None], 3, axis=2))
+    assert loaded == [DEFAULT_MODELS[3], *[DEFAULT_MODELS[1]] * 3]
+
+
+def test_models_come_from_files(network, tmp_path):
+    network.save(tmp_path / "mine.safetensors")
+    image = values((20, 30), np.float32)
+    expected = denoise(image, 0.1, network)
+    for path in (tmp_path / "mine.safetensors", str(tmp_path / "mine.safetensors")):
+        assert np.array_equal(denoise(image, 0.1, path), expected)
+    with pytest.raises(ValueError, match=r"nosuch.safetensors does not exist"):
+        denoise(image, 0.1, tmp_path / "nosuch.safetensors")
+    with pytest.raises(ValueError, match="no model and no file is called 'nosuch'"):
+        denoise(image, 0.1, "nosuch")
+
+
+def test_other_models_are_refused(tmp_path):
+    FWNet(4, 6, 2, radius=1.0).save(tmp_path / "coder.safetensors")
+    with pytest.raises(ImageError, match=r"network for images, got .* holds a FWNet"):
+        denoise(np.zeros((9, 7)), 0.1, tmp_path / "coder.safetensors")
+    with pytest.raises(ImageError, match="1 or 3 channels, got one for 2"):
+        denoise(np.zeros((9, 7)), model=ConvFWNet(1, 4, in_channels=2))
+
+
+def test_the_network_is_left_as_it_was(network):
+    trained = DnCNN(3, 4).double().train()
+    strides = trained.last.weight.stride()
+    image = values((9, 7), np.float64)
+    result = denoise(image, model=trained)
+    assert trained.training
+    assert trained.last.weight.stride() == strides
+    assert result.dtype == np.float64
+    with torch.no_grad():
+        expected = trained.eval()(torch.from_numpy(image)[None, None]).clamp(0, 1)[0, 0]
+    np.testing.assert_allclose(result, expected.numpy(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("tile", [0, -3, 2.5, "64"])
+def test_bad_tiles_are_refused(tile, network):
+    with pytest.raises(ImageError, match="tile must be an integer >= 1"):
+        denoise(np.zeros((9, 7)), 0.1, network, tile=tile)
+
+
+def test_bad_devices_are_refused(network):
+    with pytest.raises(ImageError, match="device must be auto, cpu or another"):
+        denoise(np.zeros((9, 7)), 0.1, network, device="nosuch")
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_tiles_and_progress(channels, network):
+    image = values((50, 70, channels), np.float32)
+    told = []
+    result = denoise(image, 0.1, network, tile=25, progress=lambda *numbers: told.append(numbers))
+    np.testing.assert_allclose(result, denoise(image, 0.1, network), rtol=0, atol=1e-5)
+    assert told[-1] == (50 * 70, 50 * 70)
+    assert len(told) == channels * 2 * 3
+    assert told == sorted(told)
+    assert all(done < pixels for done, pixels in told[:-1])
+
+
+def test_public_name():
+    assert fwnet.denoise is denoise
+    assert fwnet.imaging.denoise is denoise
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("known", [False, True])
+def test_shipped_networks_remove_noise(channels, known):
+    if DEFAULT_MODELS[channels] not in [card.name for card in fwnet.list_models()]:
+        pytest.skip(f"{DEFAULT_MODELS[channels]} is not among the models of this package")
+    clean = data.chelsea()[100:250, 100:300] if channels == 3 else data.camera()[:200, 100:300]
+    noise = np.random.default_rng(0).standard_normal(clean.shape)
+    noisy = (clean + 25 * noise).clip(0, 255).round().astype(np.uint8)
+    result = denoise(noisy, 25 / 255 if known else None)
+    before, after = (
+        psnr(torch.from_numpy(one / 255)[None], torch.from_numpy(clean / 255)[None])
+        for one in (noisy, result)
+    )
+    assert after > before + 3

@@ -1,0 +1,77 @@
+"""The estimate of σ, on pictures that come with scikit-image."""
+
+import numpy as np
+import pytest
+from skimage import data
+
+from fwnet.imaging import estimate_noise
+
+SIGMAS = [5, 10, 15, 25, 50]
+PICTURES = {"camera": data.camera, "astronaut": data.astronaut, "coffee": data.coffee}
+
+
+def noisy(clean, sigma, *, cut_off, seed=1):
+    clean = clean if clean.ndim == 3 else clean[..., None]
+    noise = np.random.default_rng(seed).standard_normal(clean.shape)
+    values = clean / 255 + noise * sigma / 255
+    return np.rint(values.clip(0, 1) * 255).astype(np.uint8) if cut_off else values
+
+
+@pytest.mark.parametrize("cut_off", [False, True])
+@pytest.mark.parametrize("sigma", SIGMAS)
+@pytest.mark.parametrize("name", PICTURES)
+def test_within_a_tenth_or_one_level(name, sigma, cut_off):
+    found = 255 * estimate_noise(noisy(PICTURES[name](), sigma, cut_off=cut_off))
+    assert abs(found - sigma) <= max(1, sigma / 10)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_little_on_clean_pictures(name):
+    assert 255 * estimate_noise(noisy(PICTURES[name](), 0, cut_off=True)) < 1.5
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.float32, np.float64])
+def test_every_dtype_has_the_same_scale(dtype):
+    image = noisy(data.camera(), 20, cut_off=True)
+    scale = 257 if dtype == np.uint16 else 1 / 255
+    other = (image.astype(float) * scale).astype(dtype)
+    assert estimate_noise(other) == pytest.approx(estimate_noise(image), rel=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(200, 300, 1), (60, 70, 3), (2000, 40, 1)])
+@pytest.mark.parametrize("sigma", [0.02, 0.1, 0.3])
+def test_flat_images(shape, sigma):
+    image = 0.5 + sigma * np.random.default_rng(0).standard_normal(shape)
+    assert estimate_noise(image) == pytest.approx(sigma, rel=0.1)
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 1), (6, 40, 3), (2, 300, 1), (20, 20, 1)])
+def test_tiny_images(shape):
+    image = 0.5 + 0.1 * np.random.default_rng(0).standard_normal(shape)
+    assert estimate_noise(image) == pytest.approx(0.1, rel=0.4)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 50, 3), (30, 1, 1), (400, 400, 3)])
+def test_nothing_to_see_is_no_noise(shape):
+    assert estimate_noise(np.full(shape, 0.5)) == 0
+    assert estimate_noise(np.zeros(shape, np.uint8)) == 0
+
+
+def test_frames_of_black_do_not_hide_the_noise():
+    image = np.zeros((400, 600, 1), np.uint8)
+    image[80:320, 100:500] = noisy(data.camera()[100:340, 50:450], 20, cut_off=True)
+    assert 255 * estimate_noise(image) == pytest.approx(20, rel=0.1)
+
+
+def test_transparent_places_do_not_count():
+    image = np.full((300, 300, 3), 0.5)
+    image[:, 200:] += 0.1 * np.random.default_rng(0).standard_normal((300, 100, 3))
+    opaque = np.zeros((300, 300), bool)
+    opaque[:, 200:] = True
+    assert estimate_noise(image) < 0.08
+    assert estimate_noise(image, opaque) == pytest.approx(0.1, rel=0.05)
+
+
+def test_the_same_image_gives_the_same_estimate():
+    image = noisy(data.coffee(), 10, cut_off=True)
+    assert estimate_noise(image) == estimate_noise(image.copy())
