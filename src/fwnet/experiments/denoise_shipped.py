@@ -18,7 +18,7 @@ from fwnet.experiments.experiment import Lab
 __all__ = ["shipped_jobs"]
 
 # Those of 16 layers go on from the one that the figure of depths has, with half the learning rate.
-EPOCHS = {"s15": 10, "s25": 10, "s50": 10, "gray": 12, "color": 14}
+EPOCHS = {"s15": 6, "s25": 6, "s50": 6, "gray": 8, "color": 9}
 ALL_LEVELS = [0.0, 55.0]
 
 

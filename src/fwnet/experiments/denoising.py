@@ -310,7 +310,7 @@ SETTINGS: dict[str, Any] = {
     "precision": "bf16",
     "compile": True,
 }
-PATCH_SETTINGS: dict[str, Any] = {"batch_size": 4096, "compile": False}
+PATCH_SETTINGS: dict[str, Any] = {"num_epochs": 5, "batch_size": 4096, "compile": False}
 QUICK_SETTINGS: dict[str, Any] = {
     "num_epochs": 1,
     "batch_size": 16,
