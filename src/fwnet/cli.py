@@ -22,9 +22,11 @@ from fwnet.terminal import (
     is_first_process,
     job_progress,
     list_experiments,
+    pixel_progress,
     print_card,
     print_coder,
     print_codes,
+    print_denoised,
     print_models,
     print_report,
     print_result,
@@ -52,6 +54,21 @@ With a network that fwnet train coder wrote, codes are learned and fast, and hav
 [bold]fwnet encode data.npy --model mynet/model.safetensors -o codes.npy[/bold]
 
 Parquet needs pyarrow: pip install 'fwnet\\[parquet]'. Every column is a feature.
+"""
+
+DENOISE_NOTES = """
+[bold]fwnet denoise photo.jpg clean.png[/bold]             one file; the noise is estimated
+
+[bold]fwnet denoise photo.jpg clean.png --sigma 25[/bold]  known noise, on the scale 0 to 255
+
+[bold]fwnet denoise photos/ clean/ --compare[/bold]        a folder; before and after side by side
+
+[bold]fwnet denoise 'scans/*.tif' logo.png clean/[/bold]   several files into a folder
+
+Size, bits per channel, transparency, EXIF, color profile and resolution stay. JPEG files are \
+written with quality 95. Large images are cut into tiles, with the same result. A file that is not \
+an image is told in a line, the others are done, and the exit code is 2. What exists is not \
+overwritten without --force. [bold]fwnet models[/bold] lists networks for --model.
 """
 
 TRAIN_NOTES = """
@@ -258,6 +275,79 @@ def encode(
     print_codes(report)
     if report.certifies and report.rows_uncertified:
         say(f"Warning: {report.rows_uncertified:,} of {report.rows:,} rows are not certified.")
+
+
+@app.command(epilog=DENOISE_NOTES)
+def denoise(
+    inputs: Annotated[
+        list[str],
+        typer.Argument(metavar="IN...", help="Images: files, folders, patterns such as '*.png'."),
+    ],
+    output: Annotated[
+        str,
+        typer.Argument(metavar="OUT", help="A file for one image; else a folder, made if need be."),
+    ],
+    sigma: Annotated[
+        float | None,
+        typer.Option(help="Standard deviation of the noise, 0 to 255; by default estimated."),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="A network of fwnet models, or a file; by default one for gray or for color.",
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    tile: Annotated[
+        int | None,
+        typer.Option(help="Side of the tiles of large images: smaller ones take less memory."),
+    ] = None,
+    compare: Annotated[
+        bool,
+        typer.Option("--compare", help="Write before and after side by side: OUT-compare.png."),
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+) -> None:
+    """Remove noise from images with a trained network, whatever their size and format."""
+    from fwnet.imaging import FailedFile, denoise_files
+
+    chosen = _device(device)
+    num_done = num_failed = 0
+    try:
+        if sigma is not None and not 0 <= sigma <= 255:
+            raise ValueError(f"--sigma must be in [0, 255], got {sigma:g}")
+        if sigma is not None and 0 < sigma < 1:
+            say(f"Hint: --sigma is on the scale 0 to 255, where {sigma:g} is hardly any noise.")
+        with pixel_progress() as show:
+            for outcome in denoise_files(
+                inputs,
+                output,
+                sigma=None if sigma is None else sigma / 255,
+                model=model,
+                device=chosen,
+                tile=tile,
+                compare=compare,
+                force=force,
+                progress=show,
+            ):
+                if isinstance(outcome, FailedFile):
+                    num_failed += 1
+                    say(f"Error: {outcome.reason}")
+                    continue
+                if sigma is not None and outcome.sigma is None and not num_done:
+                    say("Hint: this network serves one noise level; --sigma is not used.")
+                num_done += 1
+                print_denoised(outcome)
+    except ValueError as error:
+        say(f"Error: {error}")
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt as error:
+        files = "1 file is" if num_done == 1 else f"{num_done} files are"
+        say(f"Stopped. {files} done.")
+        raise typer.Exit(130) from error
+    if num_failed:
+        raise typer.Exit(2)
 
 
 def _with_training_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fwnet.bench import Report
     from fwnet.coding import CoderReport, EncodeProgress, EncodeReport
     from fwnet.experiments import Experiment, Result
+    from fwnet.imaging import DenoisedFile, DenoiseProgress
     from fwnet.training import TrainingProgress
     from fwnet.zoo import Card
 
@@ -25,9 +26,11 @@ __all__ = [
     "is_first_process",
     "job_progress",
     "list_experiments",
+    "pixel_progress",
     "print_card",
     "print_coder",
     "print_codes",
+    "print_denoised",
     "print_models",
     "print_report",
     "print_result",
@@ -249,6 +252,57 @@ def print_card(card: Card) -> None:
     lines = [f"{name:{width}}  {value}" for name, value in facts.items()]
     for line in [card.name, card.summary, "", *lines]:
         Console().print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def pixel_progress() -> Iterator[Callable[[DenoiseProgress], None]]:
+    """A bar on stderr for every file, while it is at work: megapixels done, remaining time."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[size]}"),
+        TimeRemainingColumn(),
+    )
+    # Lines for stdout must get there, and find no bar in their way: it comes and goes.
+    bar = Progress(*columns, console=console, transient=True, redirect_stdout=False)
+    task = bar.add_task("", total=1, size="")
+
+    def show(progress: DenoiseProgress) -> None:
+        done, pixels = progress.pixels_done, progress.pixels
+        if not console.is_terminal:
+            return
+        if done >= pixels:
+            clear()
+            return
+        if not bar.live.is_started:
+            count = f" ({progress.index + 1} of {progress.count})" if progress.count > 1 else ""
+            bar.reset(task, total=pixels, description=f"{progress.source.name}{count}")
+            bar.start()
+        size = f"{done / 1e6:.1f} of {pixels / 1e6:.1f} megapixels"
+        bar.update(task, completed=done, size=size)
+
+    def clear() -> None:
+        if bar.live.is_started:
+            bar.stop()
+
+    try:
+        yield show
+    finally:
+        clear()
+
+
+def print_denoised(file: DenoisedFile) -> None:
+    """Say in a line what became of a file, and on stderr what did not."""
+    for note in file.notes:
+        say(f"Warning: {file.source}: {note}.")
+    noise = "the noise that the network is made for"
+    if file.sigma is not None:
+        noise = f"sigma {255 * file.sigma:.1f} ({'estimated' if file.estimated else 'given'})"
+    places = " and ".join(str(path) for path in (file.place, file.compared) if path is not None)
+    size = f"{file.width} × {file.height}"
+    line = f"{file.source}: {size}, {noise}, {file.seconds:.1f} s, written to {places}"
+    Console().print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def print_report(console: Console, report: Report) -> None:

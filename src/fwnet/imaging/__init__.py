@@ -1,13 +1,13 @@
 """From image to image: denoise, upscale, and the classical methods beside the networks."""
 
-from fwnet.imaging.denoise_files import (
+from fwnet.imaging.denoiser import DEFAULT_MODELS, Denoised, Denoiser, denoise
+from fwnet.imaging.errors import ImageError
+from fwnet.imaging.file_denoiser import (
     DenoisedFile,
     DenoiseProgress,
     FailedFile,
     denoise_files,
 )
-from fwnet.imaging.denoiser import DEFAULT_MODELS, Denoised, Denoiser, denoise
-from fwnet.imaging.errors import ImageError
 from fwnet.imaging.noise import estimate_noise
 
 __all__ = [

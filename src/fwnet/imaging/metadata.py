@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from PIL import ExifTags, Image, ImageCms
 
-__all__ = ["Metadata", "read_metadata", "without_inks"]
+__all__ = ["EXIF_NAME", "Metadata", "read_metadata", "without_inks"]
+
+EXIF_NAME = b"Exif\0\0"
 
 # What a TIFF file says of the picture rather than of how it is stored.
 KEPT_TAGS = tuple(
@@ -32,7 +34,7 @@ class Metadata:
     """What belongs to an image and is not its pixels.
 
     Attributes:
-        exif: The EXIF block.
+        exif: The EXIF block, with its name in front.
         profile: The ICC profile of its colors.
         dpi: Pixels per inch, across and down.
     """
@@ -66,8 +68,8 @@ def read_metadata(image: Image.Image) -> Metadata:
 
 def _exif(image: Image.Image) -> bytes | None:
     block = image.info.get("exif")
-    if isinstance(block, bytes):
-        return block
+    if isinstance(block, bytes):  # that of WebP has no name in front, which JPEG needs
+        return EXIF_NAME + block.removeprefix(EXIF_NAME)
     if image.format != "TIFF":
         return None
     found, kept = image.getexif(), Image.Exif()

@@ -13,7 +13,7 @@ import numpy as np
 from PIL import ExifTags, Image
 
 from fwnet.imaging.errors import ImageError
-from fwnet.imaging.metadata import Metadata
+from fwnet.imaging.metadata import EXIF_NAME, Metadata
 
 __all__ = ["has_sixteen_bits", "read_sixteen_bits", "read_tiff", "write_png", "write_tiff"]
 
@@ -92,7 +92,7 @@ def write_png(file: BinaryIO, channels: np.ndarray, about: Metadata) -> None:
         across, down = (round(value / 0.0254) for value in about.dpi)
         _write_chunk(file, b"pHYs", struct.pack(">IIB", across, down, 1))
     if about.exif:
-        _write_chunk(file, b"eXIf", about.exif.removeprefix(b"Exif\0\0"))
+        _write_chunk(file, b"eXIf", about.exif.removeprefix(EXIF_NAME))
     packer = zlib.compressobj()
     for lines in _png_lines(channels):
         packed = packer.compress(lines)

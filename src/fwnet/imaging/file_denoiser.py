@@ -121,8 +121,6 @@ def denoise_files(
             yield _denoise_file(job, denoiser, sigma, compare, force, tell)
         except ImageError as error:
             yield FailedFile(job.source, str(error))
-        except (ValueError, torch.OutOfMemoryError, MemoryError) as error:
-            yield FailedFile(job.source, f"{job.source}: {_in_words(error)}")
 
 
 def _denoise_file(
@@ -141,7 +139,10 @@ def _denoise_file(
     read = read_image(job.source)
     height, width = read.pixels.colors.shape[:2]
     tell(0, height * width)
-    found = denoiser.run(read.pixels, sigma, tell)
+    try:
+        found = denoiser.run(read.pixels, sigma, tell)
+    except (ValueError, torch.OutOfMemoryError, MemoryError) as error:
+        raise ImageError(f"{job.source}: {_in_words(error)}") from error
     notes = write_image(job.place, Pixels(found.colors, read.pixels.alpha), read.about)
     if compared is not None:
         _write_comparison(compared, read.pixels.colors, found.colors, read.about)

@@ -1,0 +1,100 @@
+"""Which files are meant, and where they go."""
+
+from pathlib import Path
+
+import pytest
+
+from fwnet.imaging.errors import ImageError
+from fwnet.imaging.file_lists import compare_path, list_jobs
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """photos/ with a.jpg, b.PNG, sub/a.jpg, sub/c.gif, a text and hidden files; x.png; empty/."""
+    monkeypatch.chdir(tmp_path)
+    names = ["a.jpg", "b.PNG", "sub/a.jpg", "sub/c.gif", "notes.txt", ".hidden.png", ".git/d.png"]
+    for name in (*(f"photos/{name}" for name in names), "x.png", "[1].png"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).touch()
+    Path("empty").mkdir()
+    return tmp_path
+
+
+def pairs(inputs, output):
+    jobs = list_jobs(inputs, output)
+    assert all(job.problem is None for job in jobs)
+    return [(job.source.as_posix(), job.place.as_posix()) for job in jobs]
+
+
+def problems(inputs, output):
+    return [job.problem for job in list_jobs(inputs, output) if job.problem]
+
+
+def test_one_file(folder):
+    assert pairs(["x.png"], "y.jpg") == [("x.png", "y.jpg")]
+    assert pairs(["x.png"], "empty") == [("x.png", "empty/x.png")]
+    assert pairs(["x.png"], "new/") == [("x.png", "new/x.png")]
+    assert pairs(["photos/sub/c.gif"], "empty") == [("photos/sub/c.gif", "empty/c.png")]
+    assert pairs(["[1].png"], "y.png") == [("[1].png", "y.png")]
+    assert pairs(["nosuch.png"], "y.png") == [("nosuch.png", "y.png")]
+
+
+@pytest.mark.parametrize("output", ["y", "y.xyz", "y.gif"])
+def test_one_file_to_an_unknown_format(folder, output):
+    with pytest.raises(ImageError, match=r"expected a name that ends in .png"):
+        list_jobs(["x.png"], output)
+
+
+INSIDE = [
+    ("photos/a.jpg", "a.jpg"),
+    ("photos/b.PNG", "b.PNG"),
+    ("photos/sub/a.jpg", "sub/a.jpg"),
+    ("photos/sub/c.gif", "sub/c.png"),
+]
+
+
+def test_a_folder_keeps_its_structure(folder):
+    assert pairs(["photos"], "out") == [(source, f"out/{name}") for source, name in INSIDE]
+    assert pairs(["photos/"], "out/") == pairs(["photos"], "out")
+
+
+def test_folders_beside_others_keep_their_names(folder):
+    expected = [(source, f"out/photos/{name}") for source, name in INSIDE]
+    assert pairs(["photos", "x.png"], "out") == [*expected, ("x.png", "out/x.png")]
+
+
+def test_earlier_results_in_a_folder_are_left_alone(folder):
+    Path("photos/out").mkdir()
+    Path("photos/out/a.jpg").touch()
+    assert len(pairs(["photos"], "photos/out")) == len(INSIDE)
+
+
+def test_patterns(folder):
+    assert pairs(["*.png"], "out") == [("[1].png", "out/[1].png"), ("x.png", "out/x.png")]
+    assert pairs(["photos/**/*.gif"], "out/") == [("photos/sub/c.gif", "out/c.png")]
+    assert pairs([str(folder / "photos" / "?.jpg")], "out")[0][1] == "out/a.jpg"
+    assert pairs(["phot*"], "out")[0] == ("photos/a.jpg", "out/photos/a.jpg")
+    assert problems(["*.webp"], "out") == ["no file matches *.webp"]
+
+
+def test_a_place_is_given_once(folder):
+    jobs = list_jobs(["photos/a.jpg", "photos/sub/a.jpg"], "out")
+    assert [job.problem is None for job in jobs] == [True, False]
+    first, second, place = Path("photos/a.jpg"), Path("photos/sub/a.jpg"), Path("out/a.jpg")
+    assert jobs[1].problem == f"{second} would go to {place}, as {first} does"
+    assert pairs(["x.png", "./x.png", "x.*"], "out") == [("x.png", "out/x.png")]
+
+
+def test_what_has_no_images(folder):
+    assert problems(["empty"], "out") == ["empty has no images in it"]
+    assert problems(["empty", "x.png"], "out") == ["empty has no images in it"]
+
+
+def test_several_files_need_a_folder(folder):
+    for inputs in (["x.png", "photos/a.jpg"], ["photos"], ["*.png"]):
+        with pytest.raises(ImageError, match=r"go into a folder, and x.png is a file"):
+            list_jobs(inputs, "x.png")
+
+
+def test_compare_path():
+    assert compare_path(Path("out/a.b.jpg")) == Path("out/a.b-compare.png")

@@ -1,0 +1,344 @@
+"""Image files: everything that is read is written again, and damaged ones are told in a line."""
+
+import io
+import os
+import struct
+
+import numpy as np
+import pytest
+import tifffile
+from PIL import Image, ImageCms
+from skimage import data
+
+from fwnet.imaging.errors import ImageError
+from fwnet.imaging.image_files import FORMATS, read_image, write_image
+from fwnet.imaging.metadata import Metadata
+from fwnet.imaging.pixels import Pixels
+from tests.imaging.png_files import chunk, png
+
+PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+LOSSLESS = [".png", ".tif"]
+
+
+def exif(orientation=6):
+    tags = Image.Exif()
+    tags[0x0112], tags[0x010F] = orientation, "Maker"
+    tags.get_ifd(0x8769)[0x9003] = "2024:05:06 07:08:09"
+    return tags.tobytes()
+
+
+def tags_of(about):
+    tags = Image.Exif()
+    tags.load(about.exif)
+    return tags
+
+
+def values(channels, dtype, shape=(20, 30)):
+    numbers = np.random.default_rng(channels).random((*shape, channels))
+    kind = np.dtype(dtype)
+    return (numbers * np.iinfo(kind).max if kind.kind == "u" else numbers).astype(kind)
+
+
+@pytest.mark.parametrize("suffix", LOSSLESS)
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_every_depth_is_kept(tmp_path, suffix, dtype, channels):
+    path, array = tmp_path / f"x{suffix}", values(channels, dtype)
+    notes = write_image(path, Pixels.of_channels(array), Metadata(profile=PROFILE))
+    read = read_image(path)
+    result = read.pixels.channels()
+    if dtype == np.float32 and suffix == ".png":
+        assert notes == ["PNG holds 16 bits a channel, and this image has 32"]
+        assert result.dtype == np.uint16
+        np.testing.assert_allclose(result / 65535, array, rtol=0, atol=1e-5)
+    else:
+        assert notes == []
+        assert result.dtype == dtype
+        assert np.array_equal(result, array)
+    assert read.about.profile == PROFILE
+    assert read.notes == ()
+
+
+@pytest.mark.parametrize("kind", ["RGB", "RGBA", "LA", "L"])
+@pytest.mark.parametrize("filter_type", [0, 1, 2, 3, 4])
+def test_sixteen_bits_of_pngs_that_others_wrote(tmp_path, kind, filter_type):
+    """All filters of PNG: the bytes are unpacked by Pillow, in an order that it does not expect."""
+    array = values(len(kind), np.uint16)
+    lines = array.astype(">u2").reshape(20, -1).view(np.uint8).astype(int)
+    pixel = 2 * len(kind)
+    above = np.vstack([np.zeros_like(lines[:1]), lines[:-1]])
+    left, corner = (np.pad(one, ((0, 0), (pixel, 0)))[:, :-pixel] for one in (lines, above))
+    guess = left + above - corner
+    distances = [abs(guess - one) for one in (left, above, corner)]
+    nearest = np.choose(np.argmin(distances, axis=0), [left, above, corner])
+    predicted = [0, left, above, (left + above) // 2, nearest][filter_type]
+    rows = np.insert((lines - predicted) % 256, 0, filter_type, axis=1).astype(np.uint8)
+    types = {"L": 0, "LA": 4, "RGB": 2, "RGBA": 6}
+    content = png(30, 20, bits=16, kind=types[kind], rows=rows.tobytes())
+    (tmp_path / "x.png").write_bytes(content)
+    assert np.array_equal(read_image(tmp_path / "x.png").pixels.channels(), array)
+
+
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("compression", [None, "zlib"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_sixteen_bits_of_tiffs_that_others_wrote(tmp_path, order, compression, channels):
+    array = values(channels, np.uint16)
+    tifffile.imwrite(
+        tmp_path / "x.tif",
+        array[..., 0] if channels == 1 else array,
+        photometric="minisblack" if channels == 1 else "rgb",
+        extrasamples=["unassalpha"] if channels == 4 else None,
+        byteorder=order,
+        compression=compression,
+        rowsperstrip=7,
+    )
+    assert np.array_equal(read_image(tmp_path / "x.tif").pixels.channels(), array)
+
+
+def test_sixteen_bits_that_we_write_others_read(tmp_path):
+    array = values(3, np.uint16, (150, 40))
+    write_image(tmp_path / "x.tif", Pixels(array), Metadata())
+    assert np.array_equal(tifffile.imread(tmp_path / "x.tif"), array)
+    write_image(tmp_path / "x.png", Pixels(array), Metadata())
+    with Image.open(tmp_path / "x.png") as image:
+        assert (image.mode, image.size) == ("RGB", (40, 150))
+        assert np.array_equal(np.asarray(image), array >> 8)
+
+
+def test_sixteen_bits_with_a_transparent_color(tmp_path):
+    for kind, key in ((2, (1000, 2000, 3000)), (0, (1000,))):
+        row = np.array([[*key], [k + 1 for k in key]], ">u2").tobytes()
+        extra = chunk(b"tRNS", struct.pack(f">{len(key)}H", *key))
+        content = png(2, 1, bits=16, kind=kind, rows=b"\0" + row, extra=extra)
+        (tmp_path / "x.png").write_bytes(content)
+        pixels = read_image(tmp_path / "x.png").pixels
+        assert pixels.alpha.tolist() == [[0, 65535]]
+        assert pixels.colors[0, 0].tolist() == [*key]
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+def test_every_format_takes_every_image(tmp_path, suffix, channels, dtype):
+    path = tmp_path / f"x{suffix}"
+    array = values(channels, dtype)
+    notes = write_image(path, Pixels.of_channels(array), Metadata())
+    lost = " ".join(notes)
+    kind = FORMATS[suffix]
+    assert ("no transparency" in lost) == (channels in (2, 4) and not kind.alpha)
+    result = read_image(path).pixels
+    assert result.colors.shape[:2] == (20, 30)
+    assert (result.alpha is not None) == (channels in (2, 4) and kind.alpha)
+    if suffix not in (".jpg", ".jpeg", ".webp"):
+        scale = {np.dtype("u1"): 255, np.dtype("u2"): 65535}
+        unit = [one / scale.get(one.dtype, 1) for one in (result.colors, array)]
+        np.testing.assert_allclose(
+            unit[0], unit[1][..., : unit[0].shape[2]], rtol=0, atol=0.6 / 255
+        )
+    assert not [name for name in os.listdir(tmp_path) if name != path.name]  # noqa: PTH208
+
+
+def test_an_opaque_alpha_is_no_loss(tmp_path):
+    pixels = Pixels(values(3, np.uint8), np.full((20, 30), 255, np.uint8))
+    assert write_image(tmp_path / "x.jpg", pixels, Metadata()) == []
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tif", ".bmp", ".ppm"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_viewers_show_the_same_side_up(tmp_path, orientation, suffix, dtype):
+    array = values(3, dtype)
+    array[...] = np.linspace(0.1, 1, 20 * 30).reshape(20, 30, 1) * np.iinfo(dtype).max
+    about = Metadata(exif(orientation))
+    path = tmp_path / f"x{suffix}"
+    write_image(path, Pixels(array), about)
+    read = read_image(path)
+    eight = (array / np.iinfo(dtype).max * 255).astype(np.uint8)
+    expected = about.turned(Image.fromarray(eight))
+    white = np.iinfo(read.pixels.colors.dtype).max
+    found = (read.pixels.colors / white * 255).astype(np.uint8)
+    shown = read.about.turned(Image.fromarray(found))
+    assert shown.size == expected.size == ((30, 20) if orientation < 5 else (20, 30))
+    difference = np.asarray(shown).astype(int) - np.asarray(expected)
+    assert abs(difference).max() <= (6 if suffix in (".jpg", ".webp") else 1)
+
+
+@pytest.mark.parametrize("source", [".jpg", ".png", ".webp", ".tif"])
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".tif"])
+def test_metadata_goes_from_format_to_format(tmp_path, source, suffix):
+    image = Image.fromarray(values(3, np.uint8))
+    image.save(tmp_path / f"a{source}", exif=exif(), icc_profile=PROFILE, dpi=(300, 150))
+    read = read_image(tmp_path / f"a{source}")
+    write_image(tmp_path / f"b{suffix}", read.pixels, read.about)
+    again = read_image(tmp_path / f"b{suffix}").about
+    assert again.profile == PROFILE
+    tags = tags_of(again)
+    assert tags[0x010F] == "Maker"
+    assert tags.get_ifd(0x8769)[0x9003] == "2024:05:06 07:08:09"
+    if ".webp" not in (source, suffix):
+        assert again.dpi == pytest.approx((300, 150), rel=1e-3)
+
+
+def test_jpeg_has_quality_95_and_all_colors(tmp_path):
+    write_image(tmp_path / "x.jpg", Pixels(data.chelsea()), Metadata())
+    expected = io.BytesIO()
+    Image.fromarray(data.chelsea()).save(expected, "JPEG", quality=95, subsampling=0)
+    assert (tmp_path / "x.jpg").read_bytes() == expected.getvalue()
+
+
+def test_palettes(tmp_path):
+    image = Image.fromarray(values(3, np.uint8)).quantize(16)
+    image.save(tmp_path / "p.png")
+    read = read_image(tmp_path / "p.png").pixels
+    assert np.array_equal(read.colors, np.asarray(image.convert("RGB")))
+    assert read.alpha is None
+    image.save(tmp_path / "t.png", transparency=3)
+    read = read_image(tmp_path / "t.png").pixels
+    assert np.array_equal(read.alpha == 0, np.asarray(image) == 3)
+    image.save(tmp_path / "some.png", transparency=bytes(range(0, 256, 16)))
+    read = read_image(tmp_path / "some.png").pixels
+    assert np.array_equal(read.alpha, np.asarray(image) * 16)
+
+
+def test_one_bit_and_gray(tmp_path):
+    image = Image.fromarray(values(1, np.uint8)[..., 0]).convert("1")
+    image.save(tmp_path / "x.png")
+    read = read_image(tmp_path / "x.png").pixels
+    assert np.array_equal(read.colors[..., 0], np.asarray(image) * np.uint8(255))
+
+
+def test_cmyk_becomes_rgb(tmp_path):
+    image = Image.fromarray(data.chelsea())
+    image.convert("CMYK").save(tmp_path / "x.jpg", quality=95, exif=exif(1))
+    read = read_image(tmp_path / "x.jpg")
+    assert abs(read.pixels.colors.astype(int) - data.chelsea()).mean() < 3
+    assert tags_of(read.about)[0x010F] == "Maker"
+    image.convert("CMYK").save(tmp_path / "x.tif", icc_profile=b"damaged")
+    assert read_image(tmp_path / "x.tif").about.profile is None
+
+
+@pytest.mark.parametrize("suffix", [".gif", ".tif", ".webp", ".png"])
+def test_of_several_images_the_first_is_used(tmp_path, suffix):
+    frames = [Image.new("RGB", (9, 7), color) for color in ("red", "lime", "blue")]
+    frames[0].save(tmp_path / f"x{suffix}", save_all=True, append_images=frames[1:])
+    read = read_image(tmp_path / f"x{suffix}")
+    assert read.notes == ("only the first of 3 images is used",)
+    assert abs(read.pixels.colors[3, 3].astype(int) - [255, 0, 0]).max() < 10
+
+
+def test_floating_point(tmp_path):
+    array = values(3, np.float64)
+    tifffile.imwrite(tmp_path / "x.tif", array, photometric="rgb")
+    read = read_image(tmp_path / "x.tif").pixels
+    assert read.colors.dtype == np.float32
+    np.testing.assert_allclose(read.colors, array, rtol=0, atol=1e-7)
+    Image.fromarray(values(1, np.float32)[..., 0] * 1000).save(tmp_path / "y.tif")
+    with pytest.raises(ImageError, match=r"y.tif: an image of floating-point values must have"):
+        read_image(tmp_path / "y.tif")
+    seven = values(7, np.float32)
+    tifffile.imwrite(tmp_path / "z.tif", seven, photometric="minisblack", planarconfig="contig")
+    with pytest.raises(ImageError, match=r"z.tif: expected 1 to 4 channels"):
+        read_image(tmp_path / "z.tif")
+
+
+def encoded(image, kind, **options):
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def photo(kind, **options):
+    return encoded(Image.fromarray(data.chelsea()), kind, **options)
+
+
+DAMAGED = {
+    "missing.png": (None, "does not exist"),
+    "empty.png": (b"", "is empty"),
+    "text.png": (b"this is no image, whatever it is called", "is not an image that can be read"),
+    "text.tif": (b"this is no image, whatever it is called", "is damaged: not a TIFF file"),
+    "zeros.jpg": (bytes(1000), "is not an image that can be read"),
+    "header.png": (photo("PNG")[:20], "is damaged: "),
+    "truncated.png": (photo("PNG")[:9000], "is damaged: "),
+    "truncated.jpg": (photo("JPEG")[:9000], "is damaged: image file is truncated"),
+    "truncated.webp": (photo("WEBP")[:900], "is damaged: "),
+    "truncated.bmp": (photo("BMP")[:9000], "is damaged: "),
+    "truncated.gif": (photo("GIF")[:9000], "is damaged: "),
+    "truncated.tif": (photo("TIFF", compression="tiff_lzw")[:9000], "is "),
+    "truncated16.png": (
+        png(30, 20, bits=16, rows=np.insert(values(3, np.uint8), 0, 0, axis=1).tobytes()[:99]),
+        "is damaged: ",
+    ),
+    "changed.png": (
+        photo("PNG")[:9000] + b"\xff" * 500 + photo("PNG")[9500:],
+        "is damaged: ",
+    ),
+    "bomb.png": (
+        png(100_000, 100_000, rows=bytes(100)),
+        "claims to have 10,000 megapixels: no more than 179 are read",
+    ),
+    "no pixels.png": (png(0, 7), "is "),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_files_are_told_in_a_line_that_names_them(tmp_path, name):
+    content, line = DAMAGED[name]
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ImageError) as caught:
+        read_image(path)
+    assert str(caught.value).startswith(f"{path} {line}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_is_no_image(tmp_path):
+    with pytest.raises(ImageError, match="is not a file"):
+        read_image(tmp_path)
+
+
+def test_large_photos_are_read_without_a_warning(tmp_path, monkeypatch):
+    Image.fromarray(data.chelsea()).save(tmp_path / "x.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 300 * 451 - 1)  # the limit is twice this
+    assert read_image(tmp_path / "x.png").pixels.colors.shape == (300, 451, 3)
+
+
+def test_damaged_metadata_does_not_keep_the_image_from_being_read(tmp_path):
+    image = Image.fromarray(values(3, np.uint8))
+    image.save(tmp_path / "x.jpg", exif=b"Exif\0\0II*\0\xff\xff\xff\xff", icc_profile=b"damaged")
+    read = read_image(tmp_path / "x.jpg")
+    assert read.about.orientation == 1
+    write_image(tmp_path / "y.jpg", read.pixels, read.about)
+    assert read_image(tmp_path / "y.jpg").about.profile == b"damaged"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions are another matter there")
+def test_unreadable_files(tmp_path):
+    path = tmp_path / "x.png"
+    path.write_bytes(photo("PNG"))
+    path.chmod(0)
+    if os.access(path, os.R_OK):
+        pytest.skip("this user reads everything")
+    with pytest.raises(ImageError, match="cannot be read: Permission denied"):
+        read_image(path)
+
+
+def test_unknown_formats_are_refused(tmp_path):
+    for name in ("x.xyz", "x", "x.gif"):
+        with pytest.raises(ImageError, match=r"ends in .png, .jpg, .*, got .*x"):
+            write_image(tmp_path / name, Pixels(values(3, np.uint8)), Metadata())
+
+
+def test_what_cannot_be_written_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "x.png"
+    path.write_bytes(b"precious")
+
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Image.Image, "save", full)
+    with pytest.raises(ImageError, match=r"cannot write .*x.png: No space left on device"):
+        write_image(path, Pixels(values(3, np.uint8)), Metadata())
+    assert path.read_bytes() == b"precious"
+    assert list(tmp_path.iterdir()) == [path]
