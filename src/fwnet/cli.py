@@ -491,6 +491,14 @@ def reproduce(
         typer.Argument(help="Which experiments, or all; without any they are listed."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a first look.")] = False,
+    finished: Annotated[
+        bool,
+        typer.Option(
+            "--finished",
+            help="Train nothing: make tables of finished trainings. Where an experiment can, it "
+            "leaves out what has none.",
+        ),
+    ] = False,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for figures and pictures.")
     ] = Path("results"),
@@ -513,7 +521,7 @@ def reproduce(
 ) -> None:
     """Measure the tables and figures of the paper again, with the baselines, side by side."""
     from fwnet.data import DATA_SETS, DATA_VARIABLE, DataError
-    from fwnet.experiments import EXPERIMENTS, Lab, Runner
+    from fwnet.experiments import EXPERIMENTS, Lab, Runner, UnfinishedError
     from fwnet.training import DivergedError
 
     if not names:
@@ -545,13 +553,13 @@ def reproduce(
     count = workers or min(os.cpu_count() or 1, 16)
     cache = None if quick else output / "runs.jsonl"
     try:
-        with job_progress() as show, Runner(chosen, count, cache, show) as runner:
+        with job_progress() as show, Runner(chosen, count, cache, show, finished) as runner:
             for name in wanted:
                 experiment = EXPERIMENTS[name]
                 result = experiment.run(Lab(runner, quick))
                 paths = experiment.write(result, output, "-quick" if quick else "")
                 print_result(experiment, result, paths)
-    except (ImportError, OSError, DataError, DivergedError) as error:
+    except (ImportError, OSError, DataError, DivergedError, UnfinishedError) as error:
         say(f"Error: {error}")
         raise typer.Exit(2) from error
     if page:

@@ -1,6 +1,11 @@
 """The tables and figures of the paper, one file each, behind `fwnet reproduce`."""
 
 from fwnet.experiments import (
+    denoise_depth,
+    denoise_exponent,
+    denoise_form,
+    denoise_shipped,
+    denoise_table,
     digits_error,
     digits_estimator,
     digits_initial_p,
@@ -16,9 +21,9 @@ from fwnet.experiments import (
     synthetic_speed,
 )
 from fwnet.experiments.experiment import Experiment, Lab, Result, Row
-from fwnet.experiments.runs import Runner
+from fwnet.experiments.runs import Runner, UnfinishedError
 
-__all__ = ["EXPERIMENTS", "Experiment", "Lab", "Result", "Row", "Runner"]
+__all__ = ["EXPERIMENTS", "Experiment", "Lab", "Result", "Row", "Runner", "UnfinishedError"]
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.id: module.EXPERIMENT
@@ -36,5 +41,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         digits_initial_p,
         digits_misread,
         digits_estimator,
+        denoise_table,
+        denoise_exponent,
+        denoise_depth,
+        denoise_form,
+        denoise_shipped,
     )
 }

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,15 +23,15 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from fwnet.data import ImageSet, berkeley_files, keyed_generator, noisy, read_images
-from fwnet.experiments.experiment import Lab, Result
+from fwnet.experiments.experiment import Lab, Result, Row, row_of
 from fwnet.experiments.runs import Job, Record
+from fwnet.experiments.words import is_below
 from fwnet.hardware import hardware_name
 from fwnet.metrics import psnr, ssim
 from fwnet.models import (
     MODELS,
     CodingNetwork,
     ImageModel,
-    Model,
     PatchDenoiser,
     load_model,
     read_weights,
@@ -176,20 +176,25 @@ def decibels(gray_levels: float) -> float:
     return 20 * torch.tensor(255 / gray_levels, dtype=torch.float64).log10().item()
 
 
-def evaluate(
-    model: Model, images: ImageSet, level: float, device: torch.device, limit: int | None = None
-) -> Record:
-    """PSNR and SSIM on noisy images, one at a time, in full float32."""
+def evaluate(model: ImageModel, images: ImageSet, level: float, device: torch.device) -> Record:
+    """PSNR and SSIM of a network, in full float32."""
     before = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False
-    values: list[tuple[float, float]] = []
     try:
-        for index in range(len(images) if limit is None else min(limit, len(images))):
-            clean = images[index]
-            denoised = denoise_with(model, noisy(clean, level / 255, index), level / 255, device)
-            values.append((psnr(denoised, clean).item(), ssim(denoised, clean).item()))
+        return measured_on(images, level, lambda x: denoise_with(model, x, level / 255), device)
     finally:
         torch.backends.cudnn.allow_tf32 = before
+
+
+def measured_on(
+    images: ImageSet, level: float, method: Callable[[Tensor], Tensor], device: torch.device
+) -> Record:
+    """PSNR and SSIM of a method, one noisy image at a time."""
+    values: list[tuple[float, float]] = []
+    for index in range(len(images)):
+        clean = images[index]
+        denoised = method(noisy(clean, level / 255, index).to(device)).cpu()
+        values.append((psnr(denoised, clean).item(), ssim(denoised, clean).item()))
     ratios, similarities = zip(*values, strict=True)
     return {
         "sigma": level,
@@ -199,12 +204,11 @@ def evaluate(
     }
 
 
-def denoise_with(model: Model, image: Tensor, sigma: float, device: torch.device) -> Tensor:
+def denoise_with(model: ImageModel, image: Tensor, sigma: float) -> Tensor:
     """What a network makes of a noisy image."""
     with torch.inference_mode():
-        x = image.to(device)
-        y: Tensor = model(x, sigma) if getattr(model, "noise_level_input", False) else model(x)
-        return y.cpu()
+        y: Tensor = model(image, sigma) if model.noise_level_input else model(image)
+        return y
 
 
 def patch_atoms(images: ImageSet, start: Start, size: int, num_atoms: int) -> Tensor:
@@ -467,3 +471,55 @@ def final_jobs(
         network.job(lab, sigma, rates[network.family], seed, tested_at=[sigma])
         for seed in seeds_at(lab, network, sigma)
     ]
+
+
+def finished(lab: Lab, jobs: Sequence[Job]) -> list[Record]:
+    """The records of jobs; where only finished ones are asked for, of those."""
+    if lab.runner.finished_only:
+        jobs = [job for job in jobs if lab.runner.knows(job)]
+    return lab.runner.run(jobs)
+
+
+PSNR, SSIM = "PSNR in dB", "SSIM"
+
+
+def add_rows(
+    result: Result, network: Network, sigma: float, records: Sequence[Record], paper: float | None
+) -> None:
+    """What networks that differ by their seed have on the test images, and the p they learned."""
+    if not records:
+        return
+    for record in records:
+        if record["validation"] is None:
+            raise DivergedError(f"{network.name} diverged: {record['diverged']}")
+    for quantity, key in ((PSNR, "psnr"), (SSIM, "ssim")):
+        values = [record["tests"][0][key] for record in records]
+        printed = paper if quantity == PSNR else None
+        row = row_of(network.name, {"σ": sigma}, quantity, values, list(records), printed)
+        result.rows.append(row)
+    exponents = [record["watched"].get("p") for record in records]
+    if all(p is not None for p in exponents) and network.options.get("learn_p", True):
+        result.rows.append(row_of(network.name, {"σ": sigma}, "learned p", exponents))
+    result.curves[network.name] = {
+        key: records[0][key] for key in ("num_parameters", "multiply_adds")
+    }
+
+
+def psnr_row(result: Result, name: str, sigma: float) -> Row | None:
+    """The PSNR of a method at a level, if it was measured."""
+    for row in result.rows:
+        if row.method == name and row.quantity == PSNR and row.setting.get("σ") == sigma:
+            return row
+    return None
+
+
+def compare(ours: Row | None, theirs: Row | None) -> str:
+    """Say in dB how far one is above the other, and whether seeds tell them apart."""
+    if ours is None or theirs is None:
+        return "not measured"
+    difference = ours.ours - theirs.ours
+    if len(ours.values) == len(theirs.values) > 1:
+        above = is_below([-value for value in ours.values], [-value for value in theirs.values])
+        if above is None:
+            return f"{difference:+.2f} dB, which seeds do not tell from 0"
+    return f"{difference:+.2f} dB"

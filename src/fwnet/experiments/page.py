@@ -46,8 +46,11 @@ def _section(result: Result) -> str:
         "",
     ]
     if result.choices:
-        from_grid = "learning_rate" in result.choices[0]
-        lines += [_edges(result) if from_grid else _choices(result), ""]
+        choice = result.choices[0]
+        if "validation_psnr" in choice:
+            lines += [_rates(result), ""]
+        else:
+            lines += [_edges(result) if "learning_rate" in choice else _choices(result), ""]
     lines += ["*Here:*", "", *(f"* {finding}" for finding in result.findings), ""]
     lines += [f"![{result.title}](../results/{result.id}.png)", ""]
     return "\n".join([*lines, *_table(result.rows), ""])
@@ -67,6 +70,15 @@ def _edges(result: Result) -> str:
         f"*Settings:* {len(result.choices)} were chosen; {edges} of them lie at an end of the grid "
         "(smallest or largest learning rate, largest decay, most epochs)."
     )
+
+
+def _rates(result: Result) -> str:
+    """The learning rates, which were doubled or halved as long as that helped."""
+    parts = [
+        f"{choice['method']} {choice['learning_rate']:g} (of {len(choice['all_validation_psnr'])})"
+        for choice in result.choices
+    ]
+    return f"*Learning rates chosen on images that were held back:* {'; '.join(parts)}."
 
 
 def _choices(result: Result) -> str:

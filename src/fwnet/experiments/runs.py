@@ -19,9 +19,13 @@ import torch
 
 from fwnet.version import __version__
 
-__all__ = ["Job", "Record", "Runner"]
+__all__ = ["Job", "Record", "Runner", "UnfinishedError"]
 
 Record = dict[str, Any]
+
+
+class UnfinishedError(ValueError):
+    """Work that is not done yet, where only what is done was asked for."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Runner(AbstractContextManager["Runner"]):
         cache: The file that finished jobs are kept in; None keeps them in memory alone. Weights of
             networks, and trainings that were stopped, are in the folder networks beside it.
         tell: Called with (jobs done, jobs asked for) after every job.
+        finished_only: Raise `UnfinishedError` rather than do anything new.
     """
 
     def __init__(
@@ -60,7 +65,9 @@ class Runner(AbstractContextManager["Runner"]):
         num_workers: int = 1,
         cache: Path | None = None,
         tell: Callable[[int, int], None] = lambda _done, _asked: None,
+        finished_only: bool = False,
     ) -> None:
+        self.finished_only = finished_only
         self.device, self.num_workers, self.cache, self.tell = device, num_workers, cache, tell
         self.folder = None if cache is None else cache.parent / "networks"
         self._records: dict[str, Record] = {}
@@ -94,8 +101,15 @@ class Runner(AbstractContextManager["Runner"]):
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
+    def knows(self, job: Job) -> bool:
+        """Whether a job is done."""
+        return job.key in self._records
+
     def run(self, jobs: Sequence[Job]) -> list[Record]:
         """Return the records of the jobs, in their order; those known already are not repeated."""
+        missing_count = sum(not self.knows(job) for job in jobs)
+        if self.finished_only and missing_count:
+            raise UnfinishedError(f"{missing_count} of {len(jobs)} trainings are not finished")
         waiting: dict[Future[Record], Job] = {}
         with self._lock:
             self._asked |= {job.key for job in jobs}

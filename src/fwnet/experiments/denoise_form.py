@@ -1,0 +1,94 @@
+"""What the paper leaves open about Conv F-W Net: first weights, eps, and its output."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from matplotlib.figure import Figure
+
+from fwnet.experiments.denoising import (
+    MIDDLE,
+    PLAIN,
+    Network,
+    Start,
+    conv_fwnet,
+    finished,
+    learning_rates,
+)
+from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
+from fwnet.experiments.pictures import color, new_figure, tidy
+
+__all__ = ["EXPERIMENT"]
+
+BASE = conv_fwnet(4)
+STARTS: dict[str, Start] = {
+    "random kernels": "random",
+    "kernels of random atoms": "random atoms",
+    "kernels of atoms that vary as patches do (PCA)": "pca",
+    "kernels of K-SVD atoms": "ksvd",
+}
+QUANTITY = "validation PSNR in dB"
+
+
+def variants() -> dict[str, tuple[Network, str]]:
+    """Networks by what is different about them, with the family whose learning rate they have."""
+    networks = {name: (replace(BASE, start=start), BASE.family) for name, start in STARTS.items()}
+    for eps in (0.0, 1e-2):
+        options = {**BASE.options, "eps": eps}
+        networks[f"random kernels, eps = {eps:g}"] = (replace(BASE, options=options), BASE.family)
+    networks["random kernels, W_R z alone (the authors' form), eps = 0"] = (PLAIN, PLAIN.family)
+    return networks
+
+
+def measure(lab: Lab, result: Result) -> None:
+    """Train all variants for 3,000 steps, and look at images that were held back."""
+    rates = learning_rates(lab, result, [BASE.family, PLAIN.family])
+    networks = variants()
+    jobs = {
+        name: network.job(lab, MIDDLE, rates[family], num_epochs=BASE.tuning_epochs)
+        for name, (network, family) in networks.items()
+    }
+    if not lab.runner.finished_only:
+        lab.runner.run(list(jobs.values()))
+    for name, job in jobs.items():
+        for record in finished(lab, [job]):
+            values = [record["validation"]]
+            row = row_of(name, {"σ": MIDDLE}, QUANTITY, values, [record])
+            result.rows.append(row)
+            result.curves[name] = record["validation_by_epoch"]
+    figures = {row.method: row.ours for row in result.rows}
+    base = figures["random kernels"]
+    result.findings = [
+        f"T = 4, σ = 25, after 3,000 steps, on images that were held back: random kernels and eps "
+        f"= 0.001 have {base:.3f} dB. "
+        + "; ".join(
+            f"{name}: {value - base:+.3f} dB"
+            for name, value in figures.items()
+            if name != "random kernels"
+        )
+        + "."
+    ]
+    missing = [name for name in networks if name not in figures]
+    if missing:
+        result.findings.append(f"Not measured: {'; '.join(missing)}.")
+
+
+def draw(result: Result) -> Figure:
+    """PSNR by epoch."""
+    figure, axis = new_figure(width=8)
+    for index, (name, curve) in enumerate(result.curves.items()):
+        shade = color(index, len(result.curves))
+        axis.plot(range(1, len(curve) + 1), curve, marker="o", color=shade, label=name)
+    tidy(axis, legend_beside=True, xlabel="epoch of 1,000 steps", ylabel=QUANTITY)
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    "denoise-form",
+    "Conv F-W Net: first weights, eps, and what the output is added to",
+    "No initialization strategy is straightforwardly available for convolutions; the paper uses "
+    "random filters.",
+    measure,
+    draw,
+)
