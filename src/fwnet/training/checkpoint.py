@@ -65,6 +65,17 @@ class KeptWeights:
     mean: dict[str, Tensor] = field(default_factory=dict)
 
 
+def as_laid_out(value: Tensor, weight: Tensor) -> Tensor:
+    """A tensor on the device of a weight, with its numbers in the same order in memory.
+
+    Fused optimizers ask for that; on a GPU the weights of convolutions have channels last.
+    """
+    if value.stride() == weight.stride():
+        return value.to(weight.device)
+    laid_out = torch.empty_like(weight, dtype=value.dtype, requires_grad=False)
+    return laid_out.copy_(value)
+
+
 class RunFolder:
     """The files of one training: model.safetensors when it is done, and what leads there."""
 
@@ -135,7 +146,13 @@ class RunFolder:
             state.setdefault(int(index), {})[key] = tensor
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state, "param_groups": groups})
-        return Position(**about["position"]), KeptWeights(parts["best"], parts["mean"])
+        for weight, values in optimizer.state.items():  # a file keeps numbers, not their layout
+            for name, value in values.items():
+                if value.shape == weight.shape:
+                    values[name] = as_laid_out(value, weight)
+        weights = dict(model.named_parameters())
+        mean = {name: as_laid_out(value, weights[name]) for name, value in parts["mean"].items()}
+        return Position(**about["position"]), KeptWeights(parts["best"], mean)
 
     @property
     def has_checkpoint(self) -> bool:

@@ -184,8 +184,6 @@ class _Run:
         if kept is None:
             return
         self.position, self.kept = kept
-        where = self.processes.device
-        self.kept.mean = {name: value.to(where) for name, value in self.kept.mean.items()}
         self.loss_sum.fill_(self.position.loss_sum)
         if self.processes.is_first:
             self.history = self.folder.history(self.position.step)
