@@ -1,0 +1,95 @@
+"""Denoising: seconds a megapixel beside DnCNN and BM3D, and the memory of a large photo."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from fwnet.bench.harness import Options, Report, compare
+from fwnet.imaging import Denoiser
+from fwnet.imaging.bm3d import denoise_bm3d
+from fwnet.imaging.pixels import Pixels
+from fwnet.models import DnCNN, ImageModel
+from fwnet.zoo import load_model
+
+__all__ = ["run"]
+
+BASELINE = "DnCNN, 17 layers"
+SIGMA = 25 / 255
+PHOTO = (3000, 4000)  # 12 megapixels
+MEMORY_TARGET = 1.5  # GiB
+
+# In a process of its own, whose memory is that of nothing else.
+PHOTO_SCRIPT = """
+import json, resource, sys, time
+import numpy as np, torch, fwnet
+height, width, device = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+image = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+start = time.perf_counter()
+fwnet.denoise(image, device=device)
+seconds = time.perf_counter() - start
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # Linux counts KiB
+print(json.dumps({"seconds": seconds, "peak_gib": peak}))
+"""
+
+
+def run(options: Options) -> Report:
+    """Networks of the package and others on one gray image, then a photo in a fresh process."""
+    report = options.report("denoise", baseline=BASELINE)
+    side = 128 if options.quick else 512
+    levels = np.random.default_rng(0).normal(128, 25, (side, side, 1))
+    image = levels.clip(0, 255).astype(np.uint8)
+    networks: dict[str, ImageModel] = {
+        BASELINE: DnCNN(17),
+        "Conv F-W Net, 16 layers, all σ": _shipped("conv_fwnet_t16.denoise_gray"),
+        "Conv F-W Net, 4 layers": _shipped("conv_fwnet_t4.denoise_gray_s25"),
+    }
+    candidates: dict[str, Callable[[int], object]] = {
+        name: _call(Denoiser(network, device=options.device), Pixels(image, None))
+        for name, network in networks.items()
+    }
+    if options.device.type == "cpu" and importlib.util.find_spec("bm3d") is not None:
+        noisy = torch.from_numpy(image).permute(2, 0, 1)[None] / 255
+        candidates["BM3D"] = lambda _: denoise_bm3d(noisy, SIGMA, num_threads=0)
+    report.rows = compare(
+        f"a gray image of {side} × {side} pixels",
+        candidates,
+        options,
+        rounds=3 if options.quick else 5,
+        warmup=1,
+    )
+    megapixels = side * side / 1e6
+    report.notes["seconds a megapixel"] = {
+        row.name: row.milliseconds / 1e3 / megapixels for row in report.rows
+    }
+    height, width = (300, 400) if options.quick else PHOTO
+    photo = _photo(height, width, options.device)
+    report.notes[f"a color photo of {height * width / 1e6:g} megapixels, the default network"] = {
+        "seconds": photo["seconds"],
+        "peak memory of the process in GiB": photo["peak_gib"],
+        "at most": MEMORY_TARGET,
+    }
+    return report
+
+
+def _shipped(name: str) -> ImageModel:
+    model = load_model(name)
+    assert isinstance(model, ImageModel)
+    return model
+
+
+def _call(denoiser: Denoiser, pixels: Pixels) -> Callable[[int], object]:
+    return lambda _: denoiser.run(pixels, SIGMA)
+
+
+def _photo(height: int, width: int, device: torch.device) -> dict[str, float]:
+    arguments = [sys.executable, "-c", PHOTO_SCRIPT, str(height), str(width), device.type]
+    finished = subprocess.run(arguments, check=True, capture_output=True, text=True)
+    figures: dict[str, float] = json.loads(finished.stdout)
+    return figures
