@@ -65,7 +65,7 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
         task = bar.add_task("", total=1, epoch="", figures="")
 
         def show(progress: TrainingProgress) -> None:
-            figures = {"loss": progress.loss, "validation": progress.validation}
+            figures = {"loss": progress.loss, "validation": progress.shown_validation}
             bar.update(
                 task,
                 total=progress.num_steps,
@@ -81,10 +81,10 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
         yield show
 
 
-def _figures(value: float | list[float]) -> str:
-    """A number, or a few of a list."""
+def _figures(value: float | str | list[float]) -> str:
+    """A number, words about one, or a few of a list."""
     if not isinstance(value, list):
-        return f"{value:.4g}"
+        return value if isinstance(value, str) else f"{value:.4g}"
     few = [f"{part:.2f}" for part in value]
     return " ".join(few if len(few) <= 8 else [*few[:3], "…", *few[-2:]])
 
@@ -147,10 +147,12 @@ def print_result(experiment: Experiment, result: Result, paths: list[Path]) -> N
 
 def print_coder(report: CoderReport, output: Path) -> None:
     """Say what came of a training, and draw its history."""
+    from fwnet.training import CodeRegression
     from fwnet.training.picture import draw_history
 
     result = report.training
-    draw_history(result.history).savefig(output / "history.png", dpi=120)
+    if result.history:  # a file of the run that someone removed
+        draw_history(result.history, CodeRegression.shown).savefig(output / "history.png", dpi=120)
     lines = [f"{report.network.num_parameters:,} parameters, {result.seconds:.1f} s"]
     if report.validation_error is not None:
         lines.append(

@@ -13,6 +13,7 @@ from fwnet.training import (
     Classification,
     CodeRegression,
     DivergedError,
+    ShownFigure,
     Task,
     TrainingConfig,
     TrainingError,
@@ -522,8 +523,37 @@ def test_the_interface_of_a_task_is_abstract():
 def test_history_becomes_a_picture(tmp_path):
     result = train(network(), task(), CONFIG)
     path = tmp_path / "history.png"
-    draw_history(result.history).savefig(path)
+    picture = draw_history(result.history, CodeRegression.shown)
+    picture.savefig(path)
     assert path.stat().st_size > 5_000
+    errors, p, gamma = picture.axes
+    assert [axis.get_ylabel() for axis in picture.axes] == ["error a sample", "p", "gamma"]
+    training, validation = errors.lines
+    assert training.get_ydata().tolist() == [2 * record["loss"] for record in result.history]
+    assert validation.get_ydata().tolist() == [record["validation"] for record in result.history]
+    assert len(p.lines) == 1
+    assert len(gamma.lines) == 3
+
+
+def test_a_figure_of_another_kind_has_a_picture_of_its_own():
+    shown = ShownFigure("loudness", "dB", lambda figure: -figure)
+    history = [{"epoch": n, "loss": 1.0 / n, "validation": 2.0 * n, "p": 1.5} for n in (1, 2)]
+    loss, loudness, p = draw_history(history, shown).axes
+    assert [loss.get_ylabel(), loudness.get_ylabel()] == ["loss", "loudness (dB)"]
+    assert loss.lines[0].get_ydata().tolist() == [1.0, 0.5]
+    assert loudness.lines[0].get_ydata().tolist() == [-2.0, -4.0]
+    assert p.lines[0].get_ydata().tolist() == [1.5, 1.5]
+    without = [{name: record[name] for name in ("epoch", "loss")} for record in history]
+    assert len(draw_history(without, shown).axes) == 1
+
+
+def test_progress_shows_figures_as_people_read_them():
+    told = []
+    train(network(), task(), replace(CONFIG, num_epochs=1), progress=told.append)
+    assert told[-1].shown_validation == f"{told[-1].validation:.4g}"
+    assert ShownFigure("PSNR", "dB", lambda x: 10 * x).text(2.87234) == "28.72 dB"
+    train(network(), task(validation=False), CONFIG, progress=told.append)
+    assert told[-1].shown_validation is None
 
 
 def test_several_processes_without_accelerate_are_refused(monkeypatch):

@@ -4,7 +4,7 @@ from fwnet.training.checkpoint import TrainingError
 from fwnet.training.config import ConfigError, TrainingConfig
 from fwnet.training.denoising import Denoising
 from fwnet.training.loop import DivergedError, TrainingProgress, TrainingResult, train
-from fwnet.training.task import Classification, CodeRegression, Task
+from fwnet.training.task import Classification, CodeRegression, ShownFigure, Task
 
 __all__ = [
     "Classification",
@@ -12,6 +12,7 @@ __all__ = [
     "ConfigError",
     "Denoising",
     "DivergedError",
+    "ShownFigure",
     "Task",
     "TrainingConfig",
     "TrainingError",

@@ -92,6 +92,11 @@ class TrainingConfig:
     @classmethod
     def read(cls, path: str | Path, **changes: Any) -> Self:
         """Read a file of settings; those not in it keep their defaults. `changes` go before it."""
+        return cls(**{**cls.read_settings(path), **changes})
+
+    @classmethod
+    def read_settings(cls, path: str | Path) -> dict[str, Any]:
+        """Read the settings that a file has, by name."""
         try:
             with Path(path).open("rb") as file:
                 settings = tomllib.load(file)
@@ -103,7 +108,7 @@ class TrainingConfig:
         for name in settings:
             if name not in known:
                 raise ConfigError(f"{path}: expected keys among {', '.join(known)}, got {name!r}")
-        return cls(**{**settings, **changes})
+        return settings
 
     def write(self, path: str | Path) -> None:
         """Write a file that `read` understands."""

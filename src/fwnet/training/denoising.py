@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import math
+from collections.abc import Callable
 from typing import Self
 
 import torch
@@ -11,13 +13,18 @@ from torch import Tensor, nn
 from fwnet.data import ImageSet, keyed_generator, noisy
 from fwnet.metrics import psnr
 from fwnet.training.config import TrainingConfig
-from fwnet.training.task import Task
+from fwnet.training.task import ShownFigure, Task
 
-__all__ = ["Denoising"]
+__all__ = ["Denoising", "decibels"]
 
 LOOKED_AT = 320  # of a validation image the middle, at most so many pixels a side
 LEVELS = (15 / 255, 25 / 255, 50 / 255)  # that a network for many levels is validated at
 LEAST_SIGMA = 1 / 255
+
+
+def decibels(gray_levels: float) -> float:
+    """20·log₁₀(255/e), the PSNR of an error e in gray levels."""
+    return 20 * math.log10(255 / gray_levels) if gray_levels else math.inf
 
 
 class Denoising(Task):
@@ -34,7 +41,11 @@ class Denoising(Task):
         tell_sigma: Whether the network is told σ (a noise-level input).
         crop_size: The side of a crop.
         crops_per_epoch: How many crops an epoch has.
+
+    `validate` looks at 15, 25 and 50 gray levels of noise, as far as they are in the interval.
     """
+
+    shown = ShownFigure("PSNR of validation images", "dB", decibels)
 
     def __init__(
         self,
@@ -52,6 +63,9 @@ class Denoising(Task):
                 f"sigma must be in (0, 1], or an interval in there, got {sigma!r} "
                 "(a level of 25 is sigma=25/255)"
             )
+        for name, count in (("crop_size", crop_size), ("crops_per_epoch", crops_per_epoch)):
+            if not isinstance(count, int) or count < 1:
+                raise ValueError(f"{name} must be an integer >= 1, got {count!r}")
         images.check_crops(crop_size)
         self.images, self.validation = images, validation
         self.low, self.high, self.tell_sigma = low, high, tell_sigma
@@ -90,13 +104,27 @@ class Denoising(Task):
 
     def validate(self, model: nn.Module) -> float | None:
         """255·10^(−PSNR/20): the error in gray levels that has the mean PSNR of all images."""
+        return self._error(lambda x, sigma: model(x, sigma) if self.tell_sigma else model(x))
+
+    def validate_noisy(self) -> float | None:
+        """The same figure of the noisy images as they are."""
+        return self._error(lambda x, _: x)
+
+    @property
+    def levels(self) -> list[float]:
+        """The σ that `validate` looks at."""
+        if self.low == self.high:
+            return [self.low]
+        inside = [level for level in LEVELS if self.low <= level <= self.high]
+        return inside or [(self.low + self.high) / 2]
+
+    def _error(self, denoise: Callable[[Tensor, float], Tensor]) -> float | None:
         if self.validation is None:
             return None
-        levels = [self.low] if self.low == self.high else LEVELS
         values = [
-            psnr(self._denoised(model, noisy(image, sigma, index), sigma), image)
+            psnr(denoise(noisy(image, sigma, index), sigma), image)
             for index, image in enumerate(map(self._middle, range(len(self.validation))))
-            for sigma in levels
+            for sigma in self.levels
         ]
         mean = torch.cat(values).mean().item()
         return float(255 * 10 ** (-mean / 20))
@@ -106,10 +134,6 @@ class Denoising(Task):
         parts = [part.digest() for part in (self.images, self.validation) if part is not None]
         settings = (self.low, self.high, self.tell_sigma, self.crop_size, self.crops_per_epoch)
         return f"{' '.join(parts)} {settings!r}"
-
-    def _denoised(self, model: nn.Module, image: Tensor, sigma: float) -> Tensor:
-        y: Tensor = model(image, sigma) if self.tell_sigma else model(image)
-        return y
 
     def _middle(self, index: int) -> Tensor:
         assert self.validation is not None

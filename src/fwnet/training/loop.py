@@ -24,7 +24,7 @@ from fwnet.training.task import Task
 __all__ = ["DivergedError", "TrainingProgress", "TrainingResult", "train"]
 
 LOOK_SECONDS = 0.2  # how often the loss is read back, reported and checked
-STEPS_BETWEEN_CLOCKS = 20
+STEPS_BETWEEN_CLOCKS = 20  # of several processes: they have to agree on what they saw
 
 
 class DivergedError(TrainingError):
@@ -42,6 +42,7 @@ class TrainingProgress:
     loss: float  # mean over the epoch so far
     watched: Mapping[str, float | list[float]]  # p, γ, …
     validation: float | None
+    shown_validation: str | None = None  # in words, as people read it
 
 
 Listener = Callable[[TrainingProgress], None]
@@ -197,6 +198,7 @@ class _Run:
         config, position = self.config, self.position
         start = time.monotonic() - position.seconds
         last_look = last_save = time.monotonic()
+        between = STEPS_BETWEEN_CLOCKS if self.processes.count > 1 else 1
         with deferred_interrupts() as interrupts:
             while position.step < self.num_steps and not self._has_levelled_off():
                 batch = self.task.batch(position.step, self.rows, config)
@@ -205,7 +207,7 @@ class _Run:
                 position.step += 1
                 self._update_mean()
                 epoch_ends = position.step % self.steps_per_epoch == 0
-                if not epoch_ends and position.step % STEPS_BETWEEN_CLOCKS:
+                if not epoch_ends and position.step % between:
                     continue
                 now = time.monotonic()
                 position.seconds = now - start
@@ -268,6 +270,7 @@ class _Run:
         watched = self.model.watched()
         if epoch_ends:
             self._end_epoch(epoch, loss, rate, watched)
+        figure = position.validation
         tell(
             TrainingProgress(
                 position.step,
@@ -276,7 +279,8 @@ class _Run:
                 self.config.num_epochs,
                 loss,
                 watched,
-                self.position.validation,
+                figure,
+                None if figure is None else self.task.shown.text(figure),
             )
         )
 

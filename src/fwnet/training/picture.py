@@ -5,32 +5,53 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from fwnet.training.task import ShownFigure
 
 __all__ = ["draw_history"]
 
 
-def draw_history(history: Sequence[Mapping[str, Any]]) -> Figure:
-    """Loss and validation by epoch, and beside them the learned numbers: p, γ, …"""
+def draw_history(history: Sequence[Mapping[str, Any]], shown: ShownFigure) -> Figure:
+    """Loss and validation by epoch, and beside them the learned numbers: p, γ, …
+
+    Where the loss tells the same as the validation figure, both have one picture.
+    """
+    last = history[-1]
     watched = [
         name
-        for name, value in history[-1].items()
+        for name, value in last.items()
         if name not in ("step", "epoch", "loss", "learning_rate", "seconds", "validation")
         and isinstance(value, float | list)
     ]
-    figure = Figure(figsize=(4.5 * (1 + len(watched)), 3.4), layout="constrained")
-    axes = figure.subplots(1, 1 + len(watched), squeeze=False)[0]
+    validated, together = "validation" in last, shown.loss_factor is not None
+    count = 1 + (validated and not together) + len(watched)
+    figure = Figure(figsize=(4.5 * count, 3.4), layout="constrained")
+    axes = list(figure.subplots(1, count, squeeze=False)[0])
     epochs = [record["epoch"] for record in history]
-    axes[0].plot(epochs, [2 * record["loss"] for record in history], label="training", color="0.3")
-    if "validation" in history[-1]:
-        values = [record["validation"] for record in history]
-        axes[0].plot(epochs, values, label="validation", color="C0")
-        axes[0].legend(frameon=False)
-    axes[0].set(ylabel="error a sample")
-    for axis, name in zip(axes[1:], watched, strict=True):
-        axis.plot(epochs, [record[name] for record in history], color="C0", linewidth=1)
-        axis.set(ylabel=name)
     for axis in axes:
         axis.set(xlabel="epoch")
         axis.spines[["top", "right"]].set_visible(False)
+
+    axis = axes.pop(0)
+    factor = shown.loss_factor or 1.0
+    losses = [factor * record["loss"] for record in history]
+    axis.plot(epochs, losses, label="training", color="0.3")
+    axis.set(ylabel=shown.name if together else "loss")
+    if validated:
+        _draw_validation(axis if together else axes.pop(0), history, shown)
+        if together:
+            axis.legend(frameon=False)
+    for axis, name in zip(axes, watched, strict=True):
+        axis.plot(epochs, [record[name] for record in history], color="C0", linewidth=1)
+        axis.set(ylabel=name)
     return figure
+
+
+def _draw_validation(axis: Axes, history: Sequence[Mapping[str, Any]], shown: ShownFigure) -> None:
+    epochs = [record["epoch"] for record in history]
+    values = [shown.scale(record["validation"]) for record in history]
+    axis.plot(epochs, values, label="validation", color="C0")
+    unit = f" ({shown.unit})" if shown.unit else ""
+    axis.set(ylabel=f"{shown.name}{unit}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 from abc import ABC, abstractmethod
-from typing import Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +17,28 @@ from fwnet.data import keyed_generator
 from fwnet.metrics import code_error, error_rate
 from fwnet.training.config import TrainingConfig
 
-__all__ = ["Classification", "CodeRegression", "Task"]
+__all__ = ["Classification", "CodeRegression", "ShownFigure", "Task"]
+
+
+@dataclass(frozen=True)
+class ShownFigure:
+    """How people are shown what `Task.validate` gives.
+
+    Attributes:
+        name: What stands beside the axis of a picture.
+        unit: What stands after a number.
+        scale: From the figure to the number that is shown.
+        loss_factor: What turns the loss into the figure of the same samples, where a factor does.
+    """
+
+    name: str
+    unit: str = ""
+    scale: Callable[[float], float] = float
+    loss_factor: float | None = None
+
+    def text(self, figure: float) -> str:
+        """The number with its unit."""
+        return f"{self.scale(figure):.4g} {self.unit}".rstrip()
 
 
 class Task(ABC):
@@ -23,6 +46,8 @@ class Task(ABC):
 
     So a training that was stopped goes on where it was, without replaying what was drawn before.
     """
+
+    shown: ClassVar[ShownFigure] = ShownFigure("figure")
 
     @abstractmethod
     def to(self, device: torch.device) -> Self:
@@ -132,6 +157,8 @@ class CodeRegression(Pairs):
     `fwnet.metrics.code_error`, the sum.
     """
 
+    shown = ShownFigure("error a sample", loss_factor=2.0)
+
     def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
         """½·code_error."""
         signals, codes = batch
@@ -156,6 +183,8 @@ class Classification(Pairs):
         validation_targets: y of those.
         adversarial_radius: ρ.
     """
+
+    shown = ShownFigure("part that is wrong")
 
     def __init__(
         self,
