@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fwnet.coding import CoderReport, EncodeProgress, EncodeReport
     from fwnet.experiments import Experiment, Result
     from fwnet.imaging import DenoisedFile, DenoiseProgress
-    from fwnet.training import TrainingProgress
+    from fwnet.training import DenoiserReport, ReadingProgress, TrainingProgress
     from fwnet.zoo import Card
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "print_coder",
     "print_codes",
     "print_denoised",
+    "print_denoiser",
     "print_models",
     "print_report",
     "print_result",
@@ -51,26 +52,34 @@ def is_first_process() -> bool:
 
 
 @contextmanager
-def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
+def training_progress() -> Iterator[Callable[[ReadingProgress | TrainingProgress], None]]:
     """A bar on stderr with loss, validation, p and γ."""
+    from fwnet.training import ReadingProgress
+
     console = Console(stderr=True)
     columns = (
-        TextColumn("epoch {task.fields[epoch]}"),
+        TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[figures]}"),
         TimeRemainingColumn(),
     )
     shown = console.is_terminal and is_first_process()
     with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
-        task = bar.add_task("", total=1, epoch="", figures="")
+        task = bar.add_task("", total=1, figures="")
 
-        def show(progress: TrainingProgress) -> None:
+        def show(progress: ReadingProgress | TrainingProgress) -> None:
+            if isinstance(progress, ReadingProgress):
+                done, count = progress.done, progress.count
+                bar.update(task, total=count, completed=done, description="reading images")
+                if done == count:  # what follows has a speed of its own
+                    bar.reset(task, total=1)
+                return
             figures = {"loss": progress.loss, "validation": progress.shown_validation}
             bar.update(
                 task,
                 total=progress.num_steps,
                 completed=progress.step,
-                epoch=f"{progress.epoch} of {progress.num_epochs}",
+                description=f"epoch {progress.epoch} of {progress.num_epochs}",
                 figures="  ".join(
                     f"{name} {_figures(value)}"
                     for name, value in {**figures, **progress.watched}.items()
@@ -163,6 +172,33 @@ def print_coder(report: CoderReport, output: Path) -> None:
     lines += [
         f"written to {report.model_path}; code with it:",
         f"fwnet encode DATA.npy --model {report.model_path} -o CODES.npy",
+    ]
+    for line in lines:
+        Console().print(line, highlight=False, markup=False, soft_wrap=True)
+
+
+def print_denoiser(report: DenoiserReport, output: Path) -> None:
+    """Say what came of a training, and draw its history."""
+    from fwnet.training import Denoising
+    from fwnet.training.picture import draw_history
+
+    result, images = report.training, report.images
+    if result.history:
+        draw_history(result.history, Denoising.shown).savefig(output / "history.png", dpi=120)
+    held = "" if images.held is None else f" and {len(images.held)} to validate"
+    lines = [
+        f"{report.network.num_parameters:,} parameters, {result.seconds:.1f} s",
+        f"{len(images.learn):,} images to learn from{held}",
+    ]
+    if report.validation_psnr is not None:
+        lines.append(
+            f"validation PSNR {report.validation_psnr:.2f} dB after epoch {result.best_epoch}; "
+            f"the noisy images have {report.noisy_psnr:.2f} dB"
+        )
+    lines += [f"{name} {_figures(value)}" for name, value in report.network.watched().items()]
+    lines += [
+        f"written to {report.model_path}; use it:",
+        f"fwnet denoise IN OUT --model {report.model_path}",
     ]
     for line in lines:
         Console().print(line, highlight=False, markup=False, soft_wrap=True)

@@ -2,21 +2,29 @@
 
 from fwnet.training.checkpoint import TrainingError
 from fwnet.training.config import ConfigError, TrainingConfig
+from fwnet.training.denoiser_recipe import denoiser_settings, make_denoiser
 from fwnet.training.denoising import Denoising
+from fwnet.training.learning_images import ReadingProgress
 from fwnet.training.loop import DivergedError, TrainingProgress, TrainingResult, train
 from fwnet.training.task import Classification, CodeRegression, ShownFigure, Task
+from fwnet.training.train_denoiser import DenoiserReport, train_denoiser
 
 __all__ = [
     "Classification",
     "CodeRegression",
     "ConfigError",
+    "DenoiserReport",
     "Denoising",
     "DivergedError",
+    "ReadingProgress",
     "ShownFigure",
     "Task",
     "TrainingConfig",
     "TrainingError",
     "TrainingProgress",
     "TrainingResult",
+    "denoiser_settings",
+    "make_denoiser",
     "train",
+    "train_denoiser",
 ]

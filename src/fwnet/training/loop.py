@@ -74,6 +74,7 @@ def train(
     force: bool = False,
     keep_best: bool = False,
     patience: int | None = None,
+    identity: Mapping[str, Any] | None = None,
     notes: Mapping[str, Any] | None = None,
     checkpoint_seconds: float = 30.0,
     progress: Listener | None = None,
@@ -94,6 +95,7 @@ def train(
         force: Begin anew though the folder holds an earlier run.
         keep_best: End with the weights of the epoch that had the best validation figure.
         patience: End early when that figure did not improve for so many epochs.
+        identity: What else must be the same for a run to go on; a difference is told by its name.
         notes: What the file of the model should say beside settings and figures.
         checkpoint_seconds: How much work a kill may cost.
         progress: Called with a `TrainingProgress` now and then.
@@ -110,6 +112,7 @@ def train(
             {  # in the order in which differences are told: those that a user made come first
                 "config": config.as_dict(),
                 "model": type(model).__name__,
+                **(identity or {}),
                 "data": task.fingerprint(),
                 "model_config": model.config,
                 "keep_best": keep_best,

@@ -1,0 +1,148 @@
+"""Images of any folder to learn from, and some of them held back."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from fwnet.data import (
+    DataError,
+    ImageSet,
+    berkeley_files,
+    image_files,
+    read_pixels,
+    without_bsd68,
+)
+
+__all__ = ["LearningImages", "ReadingProgress", "read_learning_images"]
+
+NUM_HELD = 12  # or a tenth, if that is fewer
+NUM_TOLD = 10  # of the files that cannot be read
+
+
+@dataclass(frozen=True)
+class ReadingProgress:
+    """How many files have been read."""
+
+    done: int
+    count: int
+
+
+@dataclass(frozen=True)
+class LearningImages:
+    """What came out of a folder.
+
+    Attributes:
+        learn: Images to learn from.
+        held: Others to validate with, if any.
+        description: What they are, in words.
+    """
+
+    learn: ImageSet
+    held: ImageSet | None
+    description: str
+
+
+def read_learning_images(
+    folder: str | Path | None,
+    *,
+    color: bool,
+    crop_size: int,
+    num_held: int | None = None,
+    leave_out: Path | None = None,
+    tell: Callable[[str], None],
+    progress: Callable[[ReadingProgress], None],
+) -> LearningImages:
+    """Read all images in a folder and those below it, as far as they can be learned from.
+
+    Args:
+        folder: Where they are; None for the Berkeley images (`fwnet.data.berkeley_files`).
+        color: Whether they are read as RGB; else as gray.
+        crop_size: Images with a shorter side are skipped.
+        num_held: How many are held back; None for 12, or a tenth if that is fewer.
+        leave_out: A file that is not one of them.
+        tell: Called with a line for everything that is skipped.
+        progress: Called after every file.
+    """
+    if num_held is not None and num_held < 0:
+        raise DataError(f"validation must be an integer >= 0, got {num_held}")
+    if folder is None:
+        files, test_files = berkeley_files()
+        num_test, source = len(test_files), "of the Berkeley segmentation data set (BSDS500)"
+    else:
+        found = [path for path in image_files(Path(folder)) if not _are_same(path, leave_out)]
+        files = without_bsd68(found)
+        num_test, source = len(found) - len(files), f"in {folder}"
+    if num_test:
+        tell(
+            f"{num_test} of {num_test + len(files)} images are those of BSD68, which denoisers are "
+            "tested on: they are left out."
+        )
+        source += " outside BSD68"
+    images = _read(files, color, crop_size, tell, progress)
+    if num_held is None:
+        num_held = min(NUM_HELD, max(1, len(images) // 10)) if len(images) > 1 else 0
+    description = f"{len(images)} {'image' if len(images) == 1 else 'images'} {source}"
+    if not num_held:
+        return LearningImages(images, None, description)
+    learn, held = images.split(num_held)
+    return LearningImages(learn, held, f"{description}, {num_held} of them held back to validate")
+
+
+def _read(
+    files: list[Path],
+    color: bool,
+    crop_size: int,
+    tell: Callable[[str], None],
+    progress: Callable[[ReadingProgress], None],
+) -> ImageSet:
+    arrays: list[np.ndarray] = []
+    names: list[str] = []
+    num_small, reasons = 0, []
+    for index, path in enumerate(files):
+        try:
+            pixels = _pixels(path, color)
+        except ValueError as error:
+            reasons.append(str(error).replace("\n", " "))
+        else:
+            if min(pixels.shape[:2]) < crop_size:
+                num_small += 1
+            else:
+                arrays.append(pixels)
+                names.append(str(path))
+        progress(ReadingProgress(index + 1, len(files)))
+    for reason in reasons[:NUM_TOLD]:
+        tell(f"Warning: {reason}; it is skipped.")
+    if len(reasons) > NUM_TOLD:
+        tell(f"Warning: {len(reasons)} of {len(files)} files cannot be read and are skipped.")
+    if num_small:
+        tell(
+            f"Warning: {num_small} of {len(files)} images {'is' if num_small == 1 else 'are'} "
+            f"smaller than a crop of {crop_size} × {crop_size} and skipped."
+        )
+    if not arrays:
+        raise DataError(
+            f"no image to learn from: of {len(files)} files {len(reasons)} cannot be read and "
+            f"{num_small} are smaller than a crop of {crop_size} × {crop_size}"
+        )
+    return ImageSet.of(arrays, names)
+
+
+def _are_same(path: Path, other: Path | None) -> bool:
+    return other is not None and path.name == other.name and path.resolve() == other.resolve()
+
+
+def _pixels(path: Path, color: bool) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow's, of files that it can read nevertheless
+        pixels = read_pixels(path, color)
+        with Image.open(path) as image:
+            mode = image.mode
+    if mode.startswith(("I", "F")):  # cut off at 255, or nothing but 0 and 1
+        raise DataError(f"{path} has more than 8 bits a channel")
+    return pixels
