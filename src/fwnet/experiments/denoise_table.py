@@ -72,8 +72,10 @@ class ClassicalDenoising(Job):
         if self.method == "BM3D":
             method = lambda x: denoise_bm3d(x, self.sigma / 255)  # noqa: E731
         else:
+            options = {} if self.data == "berkeley" else {"num_patches": 2_000, "num_rounds": 2}
             count = 512 if self.data == "berkeley" else 64
-            atoms = patch_dictionary([learn[i][0, 0] for i in range(len(learn))], count).to(device)
+            pictures = [learn[index][0, 0] for index in range(len(learn))]
+            atoms = patch_dictionary(pictures, count, **options).to(device)
             method = lambda x: denoise_ksvd(x, self.sigma / 255, atoms)  # noqa: E731
         hardware = f"{hardware_name(device)}, torch {torch.__version__}"
         return {**measured_on(test, self.sigma, method, device), "hardware": hardware}
@@ -179,10 +181,10 @@ def draw(result: Result) -> Figure:
         rows = [r for r in result.rows if r.quantity == PSNR and r.setting["σ"] == sigma]
         rows.sort(key=lambda row: row.ours)
         for index, row in enumerate(rows):
-            shade = color(0 if "F-W" in row.method else 2, 4)
+            shade = color(1 if "F-W" in row.method else 3, 4)
             axis.barh(index, row.ours, xerr=row.spread or 0, color=shade)
             if row.paper is not None:
-                axis.plot(row.paper, index, "kx")
+                axis.plot(row.paper, index, "X", color="black", markeredgecolor="white")
         values = [row.ours for row in rows] + [row.paper for row in rows if row.paper]
         axis.set_yticks(range(len(rows)), [row.method for row in rows], fontsize=7)
         axis.set_xlim(min(values) - 0.2, max(values) + 0.2)

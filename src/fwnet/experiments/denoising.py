@@ -60,7 +60,20 @@ def images_of(data: Data, color: bool = False) -> tuple[ImageSet, ImageSet, Imag
             read_images([next(folder.glob(f"{name}.*")) for name in names], color)
             for names in SMALL
         )
-    return (*learn.split(NUM_VALIDATION[data]), test)
+        learn, test = _middles(learn, 256), _middles(test, 64)
+    kept, held = learn.split(NUM_VALIDATION[data])
+    return kept, held if data == "berkeley" else _middles(held, 64), test
+
+
+def _middles(images: ImageSet, side: int) -> ImageSet:
+    """The middle of every image."""
+    arrays = []
+    for index in range(len(images)):
+        image = images[index][0].permute(1, 2, 0)
+        top, left = ((length - side) // 2 for length in image.shape[:2])
+        part = image[top : top + side, left : left + side]
+        arrays.append((255 * part).round().byte().numpy())
+    return ImageSet.of(arrays, images.names)
 
 
 @dataclass(frozen=True)
@@ -158,13 +171,14 @@ class DenoisingTraining(Job):
 
     def _atoms(self, folder: Path | None, size: int, count: int) -> Tensor:
         """Atoms to start from; those of K-SVD, which take a while, are made once."""
-        learn, _, _ = images_of(self.data, self.color)
         if folder is None or self.start != "ksvd":
-            return patch_atoms(learn, self.start, size, count)
-        path = folder / f"{self.start}-{self.data}-{learn.channels}-{size}-{count}.safetensors"
+            return patch_atoms(self.data, self.color, self.start, size, count)
+        kind = "color" if self.color else "gray"
+        path = folder / f"{self.start}-{self.data}-{kind}-{size}-{count}.safetensors"
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            write_weights(path, {"atoms": patch_atoms(learn, self.start, size, count)}, {})
+            atoms = patch_atoms(self.data, self.color, self.start, size, count)
+            write_weights(path, {"atoms": atoms}, {})
         return read_weights(path)[0]["atoms"]
 
     def _levels(self) -> list[float]:
@@ -211,9 +225,11 @@ def denoise_with(model: ImageModel, image: Tensor, sigma: float) -> Tensor:
         return y
 
 
-def patch_atoms(images: ImageSet, start: Start, size: int, num_atoms: int) -> Tensor:
+@lru_cache(maxsize=4)
+def patch_atoms(data: Data, color: bool, start: Start, size: int, num_atoms: int) -> Tensor:
     """Atoms of norm 1, (channel·size², m), for patches without their mean."""
-    count = 20_000
+    images, _, _ = images_of(data, color)
+    count, rounds = (20_000, 12) if data == "berkeley" else (1_000, 2)
     crops = images.crops(4 * count, size, keyed_generator(0, "patches"))
     patches = crops.flatten(1)
     patches = patches - patches.mean(1, keepdim=True)
@@ -226,7 +242,9 @@ def patch_atoms(images: ImageSet, start: Start, size: int, num_atoms: int) -> Te
 
         sparsity = 3 if size <= 3 else 6
         chosen = patches[torch.randperm(count, generator=generator)]
-        found = ksvd(chosen, num_atoms, sparsity, num_rounds=12, batch_size=10_000, exact=False)
+        found = ksvd(
+            chosen, num_atoms, sparsity, num_rounds=rounds, batch_size=count // 2, exact=False
+        )
         return found.dictionary
     atoms = torch.randn(n, num_atoms, generator=generator)
     if start == "pca":  # random atoms that vary as patches do
@@ -287,7 +305,7 @@ class Network:
         crops_per_epoch = STEPS_PER_EPOCH * settings["batch_size"]
         if lab.quick:
             settings |= QUICK_SETTINGS
-            crops_per_epoch = 20 * settings["batch_size"]
+            crops_per_epoch = 10 * settings["batch_size"]
             width = {"num_atoms": 64} if self.on_patches else {"channels": 8}
             options = {**options, **width}
         return DenoisingTraining(
@@ -398,7 +416,8 @@ FAMILIES = {
 
 def learning_rates(lab: Lab, result: Result, families: Sequence[str]) -> dict[str, float]:
     """The best learning rate of each family on held-back images; all that were tried are noted."""
-    with ThreadPoolExecutor(len(families)) as threads:  # each waits for its own trainings
+    count = len(families) if lab.runner.num_workers > 1 else 1
+    with ThreadPoolExecutor(count) as threads:  # each waits for its own trainings
         found = list(threads.map(lambda name: climb(lab, FAMILIES[name]), families))
     rates = {}
     for name, tried in zip(families, found, strict=True):
