@@ -192,6 +192,7 @@ def decibels(gray_levels: float) -> float:
 
 def evaluate(model: ImageModel, images: ImageSet, level: float, device: torch.device) -> Record:
     """PSNR and SSIM of a network, in full float32."""
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     before = torch.backends.cudnn.allow_tf32
     torch.backends.cudnn.allow_tf32 = False
     try:
