@@ -72,6 +72,16 @@ def test_sigma_is_estimated(folder):
     assert np.array_equal(np.asarray(opened("clean.png")), expected)
 
 
+def test_without_a_model_the_networks_of_the_package_are_used(folder):
+    result = run("photos", "clean", "--sigma", 15, options=[])
+    assert result.exit_code == 0
+    assert len(result.stdout.splitlines()) == 2
+    for name in ("a.png", "sub/b.jpg"):
+        noisy, clean = (np.asarray(opened(f"{root}/{name}")) for root in ("photos", "clean"))
+        assert clean.shape == noisy.shape
+        assert 0 < abs(clean.astype(int) - noisy).mean() < 15
+
+
 def test_a_folder(folder):
     (folder / "photos" / "text.txt").write_text("no image, and not called one")
     result = run("photos", "clean")

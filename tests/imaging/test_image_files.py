@@ -3,6 +3,7 @@
 import io
 import os
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from PIL import Image, ImageCms
 from skimage import data
 
 from fwnet.imaging.errors import ImageError
-from fwnet.imaging.image_files import FORMATS, read_image, write_image
+from fwnet.imaging.image_files import FORMATS, is_readable_suffix, read_image, write_image
 from fwnet.imaging.metadata import Metadata
 from fwnet.imaging.pixels import Pixels
 from tests.imaging.png_files import chunk, png
@@ -328,6 +329,26 @@ def test_unknown_formats_are_refused(tmp_path):
     for name in ("x.xyz", "x", "x.gif"):
         with pytest.raises(ImageError, match=r"ends in .png, .jpg, .*, got .*x"):
             write_image(tmp_path / name, Pixels(values(3, np.uint8)), Metadata())
+
+
+def test_what_an_encoder_refuses_is_told_in_a_line(tmp_path):
+    pixels = Pixels(np.zeros((1, 20_000, 1), np.uint8))
+    with pytest.raises(ImageError, match=r"cannot write .*x.webp: ") as caught:
+        write_image(tmp_path / "x.webp", pixels, Metadata())
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ImageError, match=r"cannot write .*x.jpg: EXIF data is too long"):
+        write_image(tmp_path / "x.jpg", pixels, Metadata(exif() + bytes(70_000)))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.JPG", "a.gif", "a.tiff", "a.webp", "a.bmp", "a.ico"])
+def test_files_that_are_taken_for_images(name):
+    assert is_readable_suffix(Path(name))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.pdf", "a.mpg", "a.h5", "a.eps", "a", "png", "a.npy"])
+def test_files_that_are_not(name):
+    assert not is_readable_suffix(Path(name))
 
 
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path, monkeypatch):

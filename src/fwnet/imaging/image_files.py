@@ -74,6 +74,10 @@ FORMATS = {
 }
 
 
+# What Pillow recognizes and needs other programs for, or cannot read at all.
+NOT_IMAGES = ("BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF")
+
+
 @dataclass(frozen=True)
 class ImageFile:
     """What was read.
@@ -91,7 +95,8 @@ class ImageFile:
 
 def is_readable_suffix(path: Path) -> bool:
     """Whether a file of a folder is to be taken for an image."""
-    return path.suffix.lower() in Image.registered_extensions()
+    kind = Image.registered_extensions().get(path.suffix.lower())
+    return kind in Image.OPEN and kind not in NOT_IMAGES
 
 
 def is_writable_suffix(path: Path) -> bool:
@@ -243,8 +248,9 @@ def write_whole(path: Path, save: Callable[[BinaryIO], None]) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError as error:
-        raise ImageError(f"cannot write {path}: {error.strerror or _one_line(error)}") from error
+    except Exception as error:  # of a disk, or of an encoder: too wide for WebP, say
+        words = getattr(error, "strerror", None) or _one_line(error)
+        raise ImageError(f"cannot write {path}: {words}") from error
     finally:
         temporary.unlink(missing_ok=True)
 
