@@ -1,0 +1,164 @@
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from fwnet.experiments import EXPERIMENTS, Lab, Result, Runner, UnfinishedError
+from fwnet.experiments.denoise_shipped import EPOCHS, shipped_jobs, test_jobs
+from fwnet.experiments.denoising import (
+    FAMILIES,
+    LEVELS,
+    DenoisingTraining,
+    climb,
+    conv_fwnet,
+    decibels,
+    final_jobs,
+    images_of,
+    learning_rates,
+    patch_atoms,
+    table_networks,
+)
+from fwnet.models import load_model
+from fwnet.zoo import list_models
+
+CPU = torch.device("cpu")
+test_jobs.__test__ = False  # a function of the experiment, not a test
+
+
+class FakeRunner:
+    """Answers with a PSNR that is largest at one learning rate."""
+
+    num_workers, finished_only = 1, False
+
+    def __init__(self, best):
+        self.best, self.asked = best, []
+
+    def run(self, jobs):
+        rates = [job.settings["learning_rate"] for job in jobs]
+        self.asked += rates
+        return [{"validation": 30 - abs(math.log2(rate / self.best))} for rate in rates]
+
+
+@pytest.mark.parametrize(
+    ("best", "asked"),
+    [
+        (2e-3, [2e-3, 4e-3, 1e-3]),
+        (8e-3, [2e-3, 4e-3, 8e-3, 1.6e-2]),
+        (5e-4, [2e-3, 4e-3, 1e-3, 5e-4, 2.5e-4]),
+    ],
+)
+def test_a_learning_rate_is_doubled_or_halved_as_long_as_that_helps(best, asked):
+    runner = FakeRunner(best)
+    tried = climb(Lab(runner), conv_fwnet(4))
+    assert runner.asked == pytest.approx(asked)
+    assert max(tried, key=tried.__getitem__) == pytest.approx(best)
+
+
+def test_all_that_was_tried_is_noted():
+    result = Result("x", "", "", "")
+    name = conv_fwnet(4).name
+    assert learning_rates(Lab(FakeRunner(4e-3)), result, [name]) == {name: 4e-3}
+    (choice,) = result.choices
+    assert choice["learning_rate"] == 4e-3
+    assert set(choice["all_validation_psnr"]) == {"0.002", "0.004", "0.008"}
+
+
+def test_networks_of_the_table_share_their_budget():
+    rates = dict.fromkeys(FAMILIES, 1e-3)
+    for network in table_networks():
+        assert network.family in FAMILIES
+        jobs = [job for sigma in LEVELS for job in final_jobs(Lab(None), network, sigma, rates)]
+        settings = [
+            {k: v for k, v in job.settings.items() if k not in ("seed", "learning_rate")}
+            for job in jobs
+        ]
+        assert all(one == settings[0] for one in settings)
+        steps = settings[0]["num_epochs"] * jobs[0].crops_per_epoch // settings[0]["batch_size"]
+        assert steps == (5_000 if network.on_patches else 10_000)
+        assert len({job.key for job in jobs}) == len(jobs)
+
+
+def tiny(**changes):
+    settings = {"num_epochs": 1, "batch_size": 4, "weight_decay": 0.0}
+    job = DenoisingTraining(
+        "small",
+        "ConvFWNet",
+        {"num_layers": 2, "channels": 4},
+        25,
+        settings,
+        crop_size=12,
+        crops_per_epoch=8,
+        tested_at=[25],
+    )
+    return dataclasses.replace(job, **changes)
+
+
+def test_a_training_keeps_its_weights_for_another_one_to_start_from(tmp_path):
+    first = tiny()
+    record = first.execute_in(tmp_path, CPU)
+    assert record["tests"][0]["psnr"] > 10
+    kept = load_model(tmp_path / first.key / "model.safetensors")
+    child = tiny(
+        parent=first.key,
+        options={"num_layers": 2, "channels": 4, "noise_level_input": True},
+        sigma=[0, 55],
+    )
+    start = child.network(tmp_path)
+    assert torch.equal(start.first.weight[:, :1], kept.first.weight)
+    assert not start.first.weight[:, 1:].any()
+    assert len(child.execute_in(tmp_path, CPU)["tests"]) == 1
+    with pytest.raises(ValueError, match="needs its weights"):
+        child.network(None)
+
+
+def test_a_network_that_chooses_settings_does_not_see_test_images(monkeypatch):
+    learn, held, _ = images_of("small")
+    monkeypatch.setattr("fwnet.experiments.denoising.images_of", lambda *_: (learn, held, None))
+    record = tiny(tested_at=[]).execute(CPU)
+    assert record["tests"] == []
+    assert record["validation"] == pytest.approx(record["validation_by_epoch"][-1])
+
+
+def test_training_that_diverges_is_a_record():
+    wild = tiny(
+        settings={"num_epochs": 3, "batch_size": 4, "learning_rate": 1e30, "optimizer": "sgd"}
+    )
+    assert wild.execute(CPU)["validation"] is None
+
+
+@pytest.mark.parametrize("start", ["random atoms", "pca", "ksvd"])
+def test_atoms_to_start_from_have_norm_1(start):
+    atoms = patch_atoms("small", False, start, 3, 16)
+    assert atoms.shape == (9, 16)
+    torch.testing.assert_close(atoms.norm(dim=0), torch.ones(16))
+
+
+def test_decibels_of_gray_levels():
+    assert decibels(255.0) == 0
+    assert decibels(25.5) == pytest.approx(20)
+
+
+def test_finished_trainings_alone_make_a_table(tmp_path):
+    experiment = EXPERIMENTS["denoise-form"]
+    cache = tmp_path / "runs.jsonl"
+    with Runner(CPU, 1, cache) as runner:
+        whole = experiment.run(Lab(runner, quick=True))
+    lines = cache.read_text().splitlines()
+    cache.write_text("\n".join(lines[:-1]) + "\n")
+    with Runner(CPU, 1, cache, finished_only=True) as runner:
+        part = experiment.run(Lab(runner, quick=True))
+        with pytest.raises(UnfinishedError, match="not finished"):
+            EXPERIMENTS["denoise-shipped"].run(Lab(runner, quick=True))
+    assert len(part.rows) == len(whole.rows) - 1
+    assert part.findings[-1].startswith("Not measured:")
+
+
+def test_everything_that_ships_has_a_training_and_a_test():
+    rates = dict.fromkeys(FAMILIES, 1e-3)
+    names = {card.name for card in list_models("denoise")}
+    assert set(shipped_jobs(Lab(None), rates)) == names
+    tested = [(job.name, job.sigma) for job in test_jobs(Lab(None))]
+    assert len(tested) == len(set(tested)) == 6 + 2 * len(LEVELS)
+    assert {name for name, _ in tested} == names
+    assert len(EPOCHS) == 5
