@@ -1,0 +1,148 @@
+import hashlib
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fwnet.data import BSD68, DataError, berkeley, berkeley_files, without_bsd68
+
+# Where the data sets of the paper may be: a folder that is named, or one beside the project.
+BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
+DATA = Path(os.environ.get("FWNET_DATA") or BESIDE)
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not (DATA / "bsds500").is_dir(), reason="BSDS500 is not here (FWNET_DATA)")
+class TestRealImages:
+    def test_432_to_learn_from_and_68_to_test_on(self, monkeypatch):
+        learn, test = berkeley_files(DATA)
+        assert (len(learn), len(test)) == (432, 68)
+        assert not set(learn) & set(test)
+        assert {path.stem for path in test} == BSD68
+        assert {path.parent.name for path in test} == {"val"}
+        monkeypatch.setenv("FWNET_DATA", str(DATA))
+        assert berkeley_files() == (learn, test)
+        assert berkeley_files(DATA / "bsds500") == (learn, test)
+
+    def test_the_test_images_are_those_of_the_published_list(self):
+        names = (DATA / "bsds500" / "bsd68.txt").read_text().split()
+        assert len(names) == 68
+        assert {Path(name).stem for name in names} == BSD68
+
+
+def fake_images():
+    """Three pictures by their places; one is called like an image of BSD68."""
+    names = {"train/1": 1, "val/101085": 2, "test/3": 3}
+    content = {}
+    for name, seed in names.items():
+        pixels = np.random.default_rng(seed).integers(0, 256, (8, 9, 3), np.uint8)
+        buffer = io.BytesIO()
+        Image.fromarray(pixels).save(buffer, "JPEG")
+        content[f"{name}.jpg"] = buffer.getvalue()
+    return content
+
+
+def write(folder, content):
+    for name, data in content.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+def content_md5(content):
+    """Of names and bytes in the order of names."""
+    parts = sorted((Path(name).stem.encode(), data) for name, data in content.items())
+    return hashlib.md5(b"".join(stem + data for stem, data in parts)).hexdigest()
+
+
+@pytest.mark.parametrize("place", berkeley.PLACES)
+def test_the_folder_may_be_that_of_the_archive(tmp_path, monkeypatch, place):
+    content = fake_images()
+    write(tmp_path / place, content)
+    monkeypatch.setattr(berkeley, "CONTENT", content_md5(content))
+    learn, test = berkeley_files(tmp_path)
+    found = [path.relative_to(tmp_path / place).as_posix() for path in learn]
+    assert found == ["train/1.jpg", "val/101085.jpg", "test/3.jpg"]  # one name may be chance
+    assert [path.stem for path in test] == ["101085"]
+
+
+def test_other_images_are_refused(tmp_path):
+    with pytest.raises(DataError, match="expected a folder with the data set bsds500"):
+        berkeley_files(tmp_path / "nowhere")
+    with pytest.raises(DataError, match=r"expected the folders train, val and test .* got none"):
+        berkeley_files(tmp_path)
+    write(tmp_path, fake_images())
+    with pytest.raises(DataError, match=r"expected the MD5 b6ce7015.*, got .* of 3 images"):
+        berkeley_files(tmp_path)
+    (tmp_path / "test" / "3.jpg").unlink()
+    with pytest.raises(DataError, match=r"expected images .* in .*test, got none"):
+        berkeley_files(tmp_path)
+
+
+def test_the_test_images_are_left_out_where_they_are():
+    others = [Path(f"photos/{index}.jpg") for index in range(10)]
+    test = [Path(f"photos/{name}.png") for name in sorted(BSD68)]
+    assert without_bsd68(others + test) == others
+    assert without_bsd68(test[:60] + others) == others
+    assert without_bsd68(others + test[:59]) == others + test[:59]
+    assert without_bsd68([]) == []
+
+
+class TestArchive:
+    """As it is downloaded, in small."""
+
+    @pytest.fixture(autouse=True)
+    def _place(self, tmp_path, monkeypatch):
+        monkeypatch.delenv("FWNET_DATA", raising=False)
+        monkeypatch.setattr(berkeley, "CONTENT", content_md5(fake_images()))
+        self.cache, self.archive = tmp_path / "cache", tmp_path / "BSR_bsds500.tgz"
+        self.downloads = 0
+
+        def download(name, file, checksum, sources):
+            assert (name, file) == ("bsds500", "BSR_bsds500.tgz")
+            self.downloads += 1
+            return self.archive
+
+        monkeypatch.setattr(berkeley, "cache_folder", lambda name: self.cache / name)
+        monkeypatch.setattr(berkeley, "download", download)
+
+    def pack(self, content):
+        with tarfile.open(self.archive, "w:gz") as tar:
+            for name, data in content.items():
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+
+    def test_images_are_unpacked_and_nothing_else(self):
+        images = {f"BSR/BSDS500/data/images/{k}": v for k, v in fake_images().items()}
+        self.pack(
+            {
+                **images,
+                "BSR/BSDS500/data/images/train/Thumbs.db": b"x",
+                "BSR/BSDS500/data/groundTruth/train/1.mat": b"x",
+                "BSR/documentation/images.jpg": b"x",
+            }
+        )
+        learn, _ = berkeley_files()
+        assert [path.name for path in learn] == ["1.jpg", "101085.jpg", "3.jpg"]
+        files = [path for path in self.cache.rglob("*") if path.is_file()]
+        assert len(files) == 3
+        assert berkeley_files()[0] == learn
+        assert self.downloads == 1
+
+    def test_another_file_is_refused_and_not_kept(self):
+        self.archive.write_bytes(b"<html>moved</html>")
+        with pytest.raises(DataError, match="is not the archive of the Berkeley images"):
+            berkeley_files()
+        assert not self.archive.exists()
+
+    def test_half_a_file_is_refused_and_not_kept(self):
+        self.pack({f"images/{k}": v for k, v in fake_images().items()})
+        whole = self.archive.read_bytes()
+        self.archive.write_bytes(whole[: len(whole) // 2])
+        with pytest.raises(DataError, match="is not the archive of the Berkeley images"):
+            berkeley_files()
+        assert not self.archive.exists()

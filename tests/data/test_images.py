@@ -1,0 +1,256 @@
+import math
+import random
+from decimal import Decimal
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from fwnet.data import DataError, ImageSet, image_files, noisy, read_images, read_pixels, to_gray
+from fwnet.data.images import GRAY_WEIGHTS
+
+
+def numbered(sizes):
+    """Images whose colors count the pixels of all of them: every pixel says where it is from."""
+    arrays, start = [], 0
+    for height, width in sizes:
+        number = start + np.arange(height * width).reshape(height, width)
+        colors = np.stack([number >> 16, number >> 8 & 255, number & 255], -1)
+        arrays.append(colors.astype(np.uint8))
+        start += height * width
+    return ImageSet.of(arrays, [f"image {index}" for index in range(len(arrays))])
+
+
+def numbers(images):
+    """What the colors count, (batch, height, width)."""
+    parts = (images * 255).round().long()
+    return (parts[:, 0] << 16 | parts[:, 1] << 8 | parts[:, 2]).numpy()
+
+
+def symmetries(square):
+    """The eight of a square."""
+    return [turn for flip in (square, square.T) for turn in map(np.rot90, [flip] * 4, range(4))]
+
+
+def find(crop, grids):
+    """The image, the place and the symmetry that a crop has, all of it, or None."""
+    size = len(crop)
+    for index, grid in enumerate(grids):
+        if grid.min() <= crop.min() <= grid.max():
+            rows, columns = np.nonzero(grid == crop.min())
+            square = grid[rows[0] : rows[0] + size, columns[0] : columns[0] + size]
+            for symmetry, turned in enumerate(symmetries(square)):
+                if np.array_equal(turned, crop):
+                    return index, rows[0], columns[0], symmetry
+    return None
+
+
+sides = st.integers(5, 13)
+
+
+@given(
+    st.lists(st.tuples(sides, sides), min_size=1, max_size=4),
+    st.integers(1, 5),
+    st.integers(0, 2**30),
+)
+def test_crops_are_squares_of_the_images_under_the_symmetries(sizes, size, seed):
+    images = numbered(sizes)
+    crops = images.crops(20, size, torch.Generator().manual_seed(seed))
+    assert crops.shape == (20, 3, size, size)
+    assert crops.dtype == torch.float32
+    grids = [numbers(images[index])[0] for index in range(len(images))]
+    for crop in numbers(crops):
+        assert find(crop, grids) is not None
+
+
+def test_all_images_places_and_symmetries_are_equally_likely():
+    sizes, size, count = [(4, 5), (3, 3), (5, 3)], 3, 12_000
+    images = numbered(sizes)
+    grids = [numbers(images[index])[0] for index in range(3)]
+    found = [find(crop, grids) for crop in numbers(images.crops(count, size, torch.Generator()))]
+    for index, (height, width) in enumerate(sizes):
+        cells = list(product(range(height - 2), range(width - 2), range(8)))
+        expected = count / 3 / len(cells)
+        for cell in cells:
+            times = found.count((index, *cell))
+            assert abs(times - expected) < 5 * math.sqrt(expected), (index, cell, times)
+
+
+def test_crops_depend_on_the_generator_alone():
+    images = numbered([(8, 9), (7, 6)])
+    one, same, other = (
+        images.crops(6, 4, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+def test_an_image_is_what_was_given():
+    generator = np.random.default_rng(0)
+    arrays = [generator.integers(0, 256, (*size, 1), np.uint8) for size in ((5, 7), (6, 4))]
+    images = ImageSet.of(arrays, ["a", "b"])
+    assert (len(images), images.channels, images.names) == (2, 1, ("a", "b"))
+    assert images.sizes.tolist() == [[5, 7], [6, 4]]
+    for index, array in enumerate(arrays):
+        image = images[index]
+        assert image.shape == (1, 1, *array.shape[:2])
+        assert image.dtype == torch.float32
+        np.testing.assert_array_equal((255 * image[0, 0]).round().numpy(), array[:, :, 0])
+    assert torch.equal(images.to(torch.device("cpu"))[1], images[1])
+
+
+@given(st.integers(2, 40), st.data())
+def test_a_split_has_every_image_once(count, data):
+    images = numbered([(2, 2 + index % 3) for index in range(count)])
+    num_held = data.draw(st.integers(1, count - 1))
+    learn, held = images.split(num_held)
+    assert len(held) == num_held
+    assert len(learn) == count - num_held
+    assert sorted(learn.names + held.names) == sorted(images.names)
+    order = {name: index for index, name in enumerate(images.names)}
+    for part in (learn, held):
+        places = [order[name] for name in part.names]
+        assert places == sorted(places)
+        for index, place in enumerate(places):
+            assert torch.equal(part[index], images[place])
+    # Spread evenly: no stretch is without one.
+    places = [-1, *(order[name] for name in held.names), count]
+    assert max(np.diff(places)) <= count / num_held + 1
+
+
+@pytest.mark.parametrize("count", [0, 3, 4, -1])
+def test_bad_splits(count):
+    with pytest.raises(DataError, match=f"cannot hold back {count} of 3 images"):
+        numbered([(2, 2)] * 3).split(count)
+
+
+def test_a_digest_tells_images_apart():
+    images = numbered([(4, 6), (3, 5)])
+    turned = ImageSet(images.pixels, torch.tensor([[6, 4], [3, 5]]), images.names)
+    changed = images.pixels.clone()
+    changed[11, 1] += 1
+    others = [
+        images.select([1, 0]),
+        images.select([0]),
+        turned,
+        ImageSet(changed, images.sizes, images.names),
+        ImageSet(images.pixels[:, :1].contiguous(), images.sizes, images.names),
+    ]
+    digests = {one.digest() for one in (images, *others)}
+    assert len(digests) == 6
+    assert images.select([0, 1]).digest() == images.digest()
+    renamed = ImageSet(images.pixels, images.sizes, ("x", "y"))
+    assert renamed.digest() == images.digest()
+
+
+def test_images_must_be_as_large_as_a_crop():
+    images = numbered([(9, 9), (4, 8)])
+    images.check_crops(4)
+    with pytest.raises(DataError, match=r"image 1 must have at least 5 × 5 pixels.* got 8 × 4"):
+        images.check_crops(5)
+    with pytest.raises(DataError, match="expected at least one image, got none"):
+        ImageSet.of([], [])
+
+
+class TestNoise:
+    def test_it_is_the_same_for_an_index(self):
+        one, other = torch.rand(1, 3, 20, 30), torch.zeros(1, 3, 20, 30)
+        noise = noisy(other, 0.1, 5)
+        torch.rand(3)
+        torch.testing.assert_close(noisy(one, 0.1, 5) - one, noise, atol=1e-6, rtol=0)
+        torch.testing.assert_close(noisy(other, 0.2, 5), 2 * noise)
+        assert not torch.allclose(noisy(other, 0.1, 6), noise)
+
+    def test_it_is_normal_and_not_clipped(self):
+        noise = noisy(torch.zeros(1, 1, 300, 300), 0.2, 0)
+        assert abs(noise.mean().item()) < 4 * 0.2 / 300
+        assert noise.std().item() == pytest.approx(0.2, rel=0.01)
+        kurtosis = (noise / noise.std()).pow(4).mean().item()
+        assert kurtosis == pytest.approx(3, abs=0.1)
+        assert noise.min() < 0
+
+
+class TestGray:
+    def test_it_is_the_formula_in_exact_arithmetic(self):
+        generator = random.Random(0)
+        colors = [[generator.randrange(256) for _ in range(3)] for _ in range(3000)]
+        colors += [[level] * 3 for level in range(256)]
+        gray = to_gray(np.array(colors, np.uint8)[:, None])
+        assert gray.shape == (3256, 1, 1)
+        assert gray.dtype == np.uint8
+        weights = [Decimal(str(weight)) for weight in GRAY_WEIGHTS]
+        for color, value in zip(colors, gray.ravel().tolist(), strict=True):
+            exact = sum((w * c for w, c in zip(weights, color, strict=True)), Decimal(0))
+            assert value == int(exact.quantize(Decimal(1)))
+
+    def test_the_weights_are_those_of_rgb2gray(self):
+        assert GRAY_WEIGHTS == (0.298936021293775, 0.587043074451121, 0.114020904255103)
+
+
+class TestFiles:
+    def test_all_files_below_a_folder_by_name(self, tmp_path):
+        for name in ("b.png", "a/c.JPG", "a/b/d.tiff", "z.webp", "notes.txt", "a/x.npy"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).touch()
+        found = [path.relative_to(tmp_path).as_posix() for path in image_files(tmp_path)]
+        assert found == ["a/b/d.tiff", "a/c.JPG", "b.png", "z.webp"]
+
+    def test_no_folder_and_no_images(self, tmp_path):
+        with pytest.raises(DataError, match=r"expected a folder of images, got .*nowhere"):
+            image_files(tmp_path / "nowhere")
+        (tmp_path / "notes.txt").touch()
+        with pytest.raises(DataError, match=r"expected images \(.bmp, .*\) in .*, got none"):
+            image_files(tmp_path)
+
+    @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
+    def test_pictures_of_all_modes(self, tmp_path, mode):
+        pixels = np.random.default_rng(0).integers(0, 256, (7, 9, 3), np.uint8)
+        picture = Image.fromarray(pixels).convert(mode)
+        picture.save(tmp_path / "x.png")
+        color = read_pixels(tmp_path / "x.png", color=True)
+        np.testing.assert_array_equal(color, np.asarray(picture.convert("RGB")))
+        gray = read_pixels(tmp_path / "x.png", color=False)
+        np.testing.assert_array_equal(gray, to_gray(color))
+        if mode == "L":  # gray stays what it was
+            np.testing.assert_array_equal(gray[:, :, 0], np.asarray(picture))
+
+    def test_a_set_from_files(self, tmp_path):
+        generator = np.random.default_rng(0)
+        for name, size in (("a", (5, 6)), ("b", (8, 4))):
+            pixels = generator.integers(0, 256, (*size, 3), np.uint8)
+            Image.fromarray(pixels).save(tmp_path / f"{name}.png")
+        files = image_files(tmp_path)
+        for color in (False, True):
+            images = read_images(files, color)
+            assert images.channels == (3 if color else 1)
+            assert images.sizes.tolist() == [[5, 6], [8, 4]]
+            assert images.names == tuple(map(str, files))
+
+    @pytest.mark.parametrize("content", [b"", b"words", b"\x89PNG\r\n\x1a\n half of it", None])
+    def test_what_is_no_image_is_told_in_one_line(self, tmp_path, content):
+        path = tmp_path / "x.png"
+        if content is None:  # cut short
+            Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64), np.uint8)).save(
+                path
+            )
+            content = path.read_bytes()[:1500]
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=r"x.png cannot be read as an image: ") as caught:
+            read_images([path])
+        assert "\n" not in str(caught.value)
+
+    def test_no_file_and_a_folder(self, tmp_path):
+        (tmp_path / "folder.png").mkdir()
+        for name in ("none.png", "folder.png"):
+            with pytest.raises(DataError, match=f"{name} cannot be read as an image"):
+                read_pixels(tmp_path / name, color=False)
+
+    def test_a_picture_too_large_to_be_true(self, tmp_path, monkeypatch):
+        Image.new("L", (40, 40)).save(tmp_path / "x.png")
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
+        with pytest.raises(DataError, match="cannot be read as an image: Image size"):
+            read_pixels(tmp_path / "x.png", color=False)
