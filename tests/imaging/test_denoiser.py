@@ -300,6 +300,14 @@ def test_the_network_is_left_as_it_was(network):
     np.testing.assert_allclose(result, expected.numpy(), rtol=0, atol=1e-6)
 
 
+def test_weights_in_half_precision_are_widened(tmp_path):
+    network = DnCNN(2, 4, batch_norm=False).half()
+    network.save(tmp_path / "half.safetensors")
+    image = values((9, 7), np.float32)
+    result = denoise(image, model=tmp_path / "half.safetensors")
+    assert np.array_equal(result, denoise(image, model=network.float()))
+
+
 @pytest.mark.parametrize("tile", [0, -3, 2.5, "64"])
 def test_bad_tiles_are_refused(tile, network):
     with pytest.raises(ImageError, match="tile must be an integer >= 1"):

@@ -152,6 +152,8 @@ class Denoiser:
             raise ImageError(
                 f"expected a network for 1 or 3 channels, got one for {loaded.in_channels}"
             )
+        if any(weight.dtype in (torch.float16, torch.bfloat16) for weight in loaded.parameters()):
+            loaded.float()  # weights of a small file; images need more digits
         # Channels last are faster on a CPU.
         loaded.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         return loaded.eval()
