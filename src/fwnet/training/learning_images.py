@@ -107,7 +107,7 @@ def _read(
     for index, path in enumerate(files):
         try:
             pixels = _pixels(path, color)
-        except ValueError as error:
+        except DataError as error:
             reasons.append(str(error).replace("\n", " "))
         else:
             if min(pixels.shape[:2]) < crop_size:
@@ -140,9 +140,14 @@ def _are_same(path: Path, other: Path | None) -> bool:
 def _pixels(path: Path, color: bool) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Pillow's, of files that it can read nevertheless
-        pixels = read_pixels(path, color)
-        with Image.open(path) as image:
-            mode = image.mode
+        try:
+            pixels = read_pixels(path, color)
+            with Image.open(path) as image:
+                mode = image.mode
+        except DataError:
+            raise
+        except Exception as error:  # of broken files Pillow raises all kinds
+            raise DataError(f"{path} cannot be read as an image: {error}") from error
     if mode.startswith(("I", "F")):  # cut off at 255, or nothing but 0 and 1
         raise DataError(f"{path} has more than 8 bits a channel")
     return pixels
