@@ -44,8 +44,8 @@ def test_demo_writes_one_page_with_its_pictures(tmp_path):
     page = (tmp_path / "new" / "folder" / "index.html").read_text(encoding="utf-8")
     assert result.returncode == 0
     assert "index.html" in result.stdout.replace("\n", "")
-    assert page.count("data:image/png;base64,") == 5
-    assert len(list((tmp_path / "new" / "folder").glob("*.png"))) == 5
+    assert page.count("data:image/png;base64,") == 6
+    assert len(list((tmp_path / "new" / "folder").glob("*.png"))) == 6
 
 
 @pytest.mark.parametrize("command", [["demo"], ["bench", "import"]])

@@ -356,3 +356,14 @@ def test_tiles_of_shipped_networks_are_not_seen(channels):
     image[40:90, 60:130] = 0  # flat and black, where pool_p is most sensitive
     whole, tiled = (denoise(image / 255, 10 / 255, tile=tile) for tile in (190, 100))
     np.testing.assert_allclose(tiled, whole, rtol=0, atol=1e-5)
+
+
+def test_noise_beyond_what_networks_know_is_scaled_down():
+    clean = data.camera()[128:256, 128:256] / 255
+    noisy = clean + 100 / 255 * np.random.default_rng(0).standard_normal(clean.shape)
+    denoised = denoise(noisy, 100 / 255)
+    before, after = (
+        psnr(torch.from_numpy(one)[None], torch.from_numpy(clean)[None]).item()
+        for one in (noisy, denoised)
+    )
+    assert after > before + 10

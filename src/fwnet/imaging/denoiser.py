@@ -27,6 +27,8 @@ __all__ = ["DEFAULT_MODELS", "Denoised", "Denoiser", "checked_sigma", "denoise"]
 # By the number of channels: what serves every σ.
 DEFAULT_MODELS = {1: "conv_fwnet_t16.denoise_gray", 3: "conv_fwnet_t16.denoise_color"}
 
+LARGEST_SIGMA = 55 / 255  # that the networks of the package were trained for
+
 # Sides of tiles. With T = 16 and 64 maps one of 384 × 384 takes about 200 MB; larger ones are no
 # faster on a CPU, and on a GPU small ones do not fill it.
 TILE_CPU = 384
@@ -125,8 +127,13 @@ class Denoiser:
     def _call(self, model: ImageModel, x: Tensor, sigma: float | None) -> Tensor:
         dtype = next((weight.dtype for weight in model.parameters()), x.dtype)
         x = x.to(self.device, dtype).contiguous(memory_format=torch.channels_last)
-        y: Tensor = model(x, sigma)
-        return y.float()
+        if sigma is None or sigma <= LARGEST_SIGMA:
+            y: Tensor = model(x, sigma)
+            return y.float()
+        # Pulled towards gray, the image has a noise that the networks know.
+        scale = LARGEST_SIGMA / sigma
+        pulled: Tensor = model(0.5 + scale * (x - 0.5), LARGEST_SIGMA)
+        return 0.5 + (pulled.float() - 0.5) / scale
 
     def _model_for(self, channels: int) -> ImageModel:
         if self.model is not None:
