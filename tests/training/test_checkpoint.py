@@ -7,27 +7,30 @@ from fwnet.training.checkpoint import KeptWeights, Position, RunFolder
 from fwnet.training.steps import make_optimizer
 
 
-def network(memory_format):
+def network(memory_format, in_channels):
     generator = torch.Generator().manual_seed(0)
-    model = ConvFWNet(2, 3, in_channels=2, noise_level_input=True, generator=generator)
+    model = ConvFWNet(2, 3, in_channels=in_channels, generator=generator)
     return model.to(memory_format=memory_format)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("saved_in", [torch.channels_last, torch.contiguous_format])
 @pytest.mark.parametrize("loaded_in", [torch.channels_last, torch.contiguous_format])
-def test_what_is_loaded_lies_in_memory_as_the_weights_do(tmp_path, optimizer, saved_in, loaded_in):
+@pytest.mark.parametrize("in_channels", [1, 2])  # of one channel there are several layouts
+def test_what_is_loaded_lies_in_memory_as_the_weights_do(
+    tmp_path, optimizer, saved_in, loaded_in, in_channels
+):
     """Fused optimizers on a GPU, where channels are last, take nothing else."""
     config = TrainingConfig(optimizer=optimizer)
-    model = network(saved_in)
-    model(torch.rand(2, 2, 8, 8), 0.1).square().sum().backward()
+    model = network(saved_in, in_channels)
+    model(torch.rand(2, in_channels, 8, 8)).square().sum().backward()
     before = make_optimizer(model, config)
     before.step()
     mean = {name: 2 * weight.detach() for name, weight in model.named_parameters()}
     folder = RunFolder(tmp_path, {})
     folder.save(model, before, KeptWeights(mean=mean), Position(step=7))
 
-    again = network(loaded_in)
+    again = network(loaded_in, in_channels)
     after = make_optimizer(again, config)
     position, kept = folder.load(again, after)
     assert position == Position(step=7)

@@ -1,0 +1,36 @@
+import numpy as np
+import pytest
+import torch
+
+from fwnet.data import ImageSet
+from fwnet.models import ConvFWNet, DnCNN
+from fwnet.training import Denoising, TrainingConfig, train
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+
+
+class Stopped(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("make", [lambda: ConvFWNet(3, 8), lambda: DnCNN(4, 8)])
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_training_of_images_goes_on(tmp_path, make, precision):
+    """Channels are last there, and optimizers fused."""
+    generator = np.random.default_rng(0)
+    arrays = [generator.integers(0, 256, (40, 50, 1), np.uint8) for _ in range(4)]
+    images, held = ImageSet.of(arrays, list("abcd")).split(1)
+    task = Denoising(images, held, sigma=0.1, crop_size=16, crops_per_epoch=80)
+    config = TrainingConfig(num_epochs=3, batch_size=8, average=0.9, precision=precision)
+
+    def stop(progress):
+        if progress.step > 15:
+            raise Stopped
+
+    options = {"device": "cuda", "folder": tmp_path, "checkpoint_seconds": 0.0}
+    with pytest.raises(Stopped):
+        train(make(), task, config, progress=stop, **options)
+    model = make()
+    result = train(model, task, config, resume=True, **options)
+    assert [record["epoch"] for record in result.history] == [1, 2, 3]
+    assert all(weight.isfinite().all() for weight in model.parameters())
