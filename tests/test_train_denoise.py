@@ -152,7 +152,7 @@ class TestSettings:
     def test_the_recipe_unless_something_else_is_said(self, photos, tmp_path):
         config = self.settings(photos, tmp_path / "recipe")
         assert config.learning_rate == 8e-3
-        assert (config.clip_norm, config.weight_decay, config.average) == (0.1, 0.0, 0.999)
+        assert (config.clip_norm, config.weight_decay, config.average) == (0.1, 0.0, 0.375)
         assert (config.precision, config.compile, config.seed) == ("float32", False, 0)
         (tmp_path / "c.toml").write_text("clip_norm = 0.5\naverage = 0.9\nseed = 4\n")
         file = ("--config", tmp_path / "c.toml", "--average", "0.5", "--learning-rate", "0.002")
@@ -162,11 +162,11 @@ class TestSettings:
 
     def test_help_shows_the_recipe(self):
         shown = run("train", "denoise", "--help").stdout
-        for words in ("0.999", "(10)", "(128)", "bf16 on a GPU, else float32", "DnCNN 0.001"):
+        for words in ("0.999; less", "(10)", "(128)", "bf16 on a GPU, else float32", "DnCNN 0.001"):
             assert words in shown
         assert "fwnet train denoise --data photos --sigma 25 -o mynet" in shown
         coder = run("train", "coder", "--help").stdout
-        assert "0.999)" not in coder
+        assert "0.999; less" not in coder
         assert "(100)" in coder
 
     def test_seeds_matter(self, photos, tmp_path):
@@ -269,8 +269,7 @@ class TestStopping:
             (("--channels", "5"), "was begun with channels 4, got channels 5"),
             (("--validation", "2"), "was begun with other data"),
             (("--learning-rate", "1"), "was begun with learning_rate 0.008, got learning_rate 1.0"),
-            (("--start", "START"), "was begun with learning_rate 0.008, got learning_rate 0.004"),
-            (("--start", "START", "--learning-rate", "0.008"), "was begun with start None, got"),
+            (("--start", "START"), "was begun with start None, got start '"),
         ],
     )
     def test_another_training_is_not_gone_on_with(self, photos, begun, tmp_path, options, message):

@@ -135,6 +135,13 @@ class TestRecipe:
         assert denoiser_settings(network, CPU)["precision"] == "float32"
         assert denoiser_settings(network, torch.device("cuda"))["precision"] == "bf16"
 
+    @pytest.mark.parametrize(
+        ("num_steps", "average"),
+        [(10_000, 0.999), (6000, 0.999), (5000, 0.999), (2000, 0.9975), (10, 0.5), (3, 0.0)],
+    )
+    def test_the_mean_of_a_short_training_is_short(self, num_steps, average):
+        assert denoiser_settings(ConvFWNet(2, 2), CPU, num_steps)["average"] == average
+
     def test_settings_are_settings(self):
         config = TrainingConfig(**denoiser_settings(ConvFWNet(2, 2), CPU))
         assert config.num_epochs == 10

@@ -110,9 +110,9 @@ def train(
         run_folder = RunFolder(
             Path(folder),
             {  # in the order in which differences are told: those that a user made come first
+                **(identity or {}),
                 "config": config.as_dict(),
                 "model": type(model).__name__,
-                **(identity or {}),
                 "data": task.fingerprint(),
                 "model_config": model.config,
                 "keep_best": keep_best,

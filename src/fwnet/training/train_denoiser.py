@@ -15,7 +15,7 @@ from fwnet.hardware import hardware_name
 from fwnet.models import ImageModel
 from fwnet.models.conv_coding_network import ConvCodingNetwork
 from fwnet.training.config import TrainingConfig
-from fwnet.training.denoiser_recipe import denoiser_settings
+from fwnet.training.denoiser_recipe import RECIPE, denoiser_settings
 from fwnet.training.denoising import Denoising, decibels
 from fwnet.training.learning_images import LearningImages, ReadingProgress, read_learning_images
 from fwnet.training.loop import TrainingProgress, TrainingResult, train
@@ -92,10 +92,12 @@ def train_denoiser(
     not fit.
     """
     device, output = torch.device(device), Path(output)
-    recipe = denoiser_settings(network, device, goes_on=start is not None)
-    config = TrainingConfig(**{**recipe, **(settings or {})})
+    settings = {**RECIPE, **(settings or {})}
     if not isinstance(steps_per_epoch, int) or steps_per_epoch < 1:
         raise ValueError(f"steps_per_epoch must be an integer >= 1, got {steps_per_epoch!r}")
+    num_steps = steps_per_epoch * TrainingConfig(**settings).num_epochs
+    recipe = denoiser_settings(network, device, num_steps, goes_on=start is not None)
+    config = TrainingConfig(**{**recipe, **settings})
     if network.in_channels not in (1, 3):
         raise ValueError(f"in_channels must be 1 or 3, gray or RGB, got {network.in_channels}")
     if start is not None:
