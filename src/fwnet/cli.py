@@ -103,8 +103,8 @@ held back, and the weights of the epoch that is best on them are kept. Without -
 network learns from the Berkeley images (FWNET_DATA, or a download of 70 MB), outside the 68 that \
 everyone tests on.
 
-The defaults train 4 layers in two minutes on a large GPU, and in hours on a CPU: there, try \
---batch-size 16 --steps-per-epoch 200 first. mynet/ has model.safetensors for [bold]fwnet denoise \
+The defaults train 4 layers in two minutes on a large GPU, and in a day on a CPU: there, try \
+--batch-size 8 --steps-per-epoch 100 first. mynet/ has model.safetensors for [bold]fwnet denoise \
 IN OUT --model[/bold], history.jsonl, history.png, config.toml. A run that was stopped, even \
 killed, goes on with --resume.
 """
