@@ -146,3 +146,11 @@ class TestArchive:
         with pytest.raises(DataError, match="is not the archive of the Berkeley images"):
             berkeley_files()
         assert not self.archive.exists()
+
+    def test_a_broken_archive_leaves_nothing_behind(self):
+        self.pack({f"BSR/BSDS500/data/images/{k}": v for k, v in fake_images().items()})
+        self.archive.write_bytes(self.archive.read_bytes()[:-40])
+        with pytest.raises(DataError, match="is not the archive"):
+            berkeley_files()
+        assert not list(self.cache.rglob("*.jpg"))
+        assert not self.archive.exists()

@@ -12,7 +12,6 @@ from fwnet.experiments.denoising import (
     DenoisingTraining,
     climb,
     conv_fwnet,
-    decibels,
     final_jobs,
     images_of,
     learning_rates,
@@ -132,11 +131,6 @@ def test_atoms_to_start_from_have_norm_1(start):
     atoms = patch_atoms("small", False, start, 3, 16)
     assert atoms.shape == (9, 16)
     torch.testing.assert_close(atoms.norm(dim=0), torch.ones(16))
-
-
-def test_decibels_of_gray_levels():
-    assert decibels(255.0) == 0
-    assert decibels(25.5) == pytest.approx(20)
 
 
 def test_finished_trainings_alone_make_a_table(tmp_path):

@@ -118,8 +118,7 @@ class TestRecipe:
         ("network", "rate"),
         [
             (ConvFWNet(4, 2), 8e-3),
-            (ConvFWNet(8, 2), 8e-3),
-            (ConvFWNet(9, 2), 4e-3),
+            (ConvFWNet(5, 2), 4e-3),
             (ConvFWNet(16, 2), 4e-3),
             (ConvLISTA(4, 2), 8e-3),
             (DnCNN(5, 2), 1e-3),

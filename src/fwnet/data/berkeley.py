@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
+import tempfile
 from pathlib import Path
 
 from fwnet.data.folders import DATA_VARIABLE, DataError, cache_folder, data_folder, download
@@ -25,6 +26,7 @@ BSD68 = frozenset(BSD68_NAMES.split())
 FOLDER = "bsds500"
 ARCHIVE = "BSR_bsds500.tgz"
 SOURCES = ("http://www.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/BSR/",)
+PARTS = ("train", "val", "test")  # in this order: which images are held back depends on it
 PLACES = (".", "images", "data/images", "BSDS500/data/images", "BSR/BSDS500/data/images")
 CONTENT = "b6ce70152c6f4d55bc6d2580490eed06"  # MD5 of the names and bytes of the 500 images
 
@@ -51,7 +53,7 @@ def berkeley_files(folder: str | Path | None = None) -> tuple[list[Path], list[P
             f"expected the folders train, val and test of the Berkeley images in {where}, got none "
             f"(without a folder and without {DATA_VARIABLE}, they are downloaded)"
         )
-    files = [path for part in ("train", "val", "test") for path in image_files(found[0] / part)]
+    files = [path for part in PARTS for path in image_files(found[0] / part)]
     digest = hashlib.md5(usedforsecurity=False)
     for path in sorted(files, key=lambda path: path.stem):
         digest.update(path.stem.encode() + path.read_bytes())
@@ -73,20 +75,20 @@ def without_bsd68(files: list[Path]) -> list[Path]:
 
 
 def _unpack(archive: Path, where: Path) -> None:
-    """Take the images out of the archive, and nothing else."""
+    """Take the images out of the archive, and nothing else: all of them, or none."""
+    where.mkdir(parents=True, exist_ok=True)
     try:
-        with tarfile.open(archive) as tar:
+        with tempfile.TemporaryDirectory(dir=where) as folder, tarfile.open(archive) as tar:
             for member in tar:
                 path = Path(member.name)
-                if (
-                    member.isfile()
-                    and path.suffix == ".jpg"
-                    and path.parent.parent.name == "images"
-                ):
+                part = path.parent.name
+                if member.isfile() and path.suffix == ".jpg" and part in PARTS:
                     content = tar.extractfile(member) or io.BytesIO()
-                    target = where / path.parent.name / path.name
-                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target = Path(folder) / part / path.name
+                    target.parent.mkdir(exist_ok=True)
                     target.write_bytes(content.read())
+            for part in ("train", "test", "val"):  # the last one is there when all are
+                (Path(folder) / part).replace(where / part)
     except (tarfile.TarError, OSError, EOFError) as error:
         archive.unlink(missing_ok=True)  # or it would be taken for good the next time
         raise DataError(f"{archive} is not the archive of the Berkeley images: {error}") from error

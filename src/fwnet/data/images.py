@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Self
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
 from fwnet.data.folders import DataError
@@ -151,10 +152,13 @@ def read_images(files: Sequence[Path], color: bool = False) -> ImageSet:
 def read_pixels(path: Path, color: bool) -> np.ndarray:
     """One image as uint8 of shape (height, width, channel)."""
     try:
-        with Image.open(path) as image:
-            pixels = np.array(image.convert("RGB"))
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+        with warnings.catch_warnings(), Image.open(path) as image:
+            warnings.simplefilter("ignore")  # of files that can be read nevertheless
+            mode, pixels = image.mode, np.array(image.convert("RGB"))
+    except Exception as error:  # of broken files Pillow raises all kinds
         raise DataError(f"{path} cannot be read as an image: {error}") from error
+    if mode.startswith(("I", "F")):  # these were cut off at 255, or are nothing but 0 and 1
+        raise DataError(f"{path} has more than 8 bits a channel")
     return pixels if color else to_gray(pixels)
 
 

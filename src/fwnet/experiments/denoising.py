@@ -37,7 +37,7 @@ from fwnet.models import (
     read_weights,
     write_weights,
 )
-from fwnet.training import Denoising, DivergedError, TrainingConfig, train
+from fwnet.training import RECIPE, Denoising, DivergedError, TrainingConfig, decibels, train
 
 __all__ = ["DenoisingTraining", "evaluate", "images_of"]
 
@@ -185,11 +185,6 @@ class DenoisingTraining(Job):
         return self.sigma if isinstance(self.sigma, list) else [self.sigma]
 
 
-def decibels(gray_levels: float) -> float:
-    """The PSNR of an error in gray levels."""
-    return 20 * torch.tensor(255 / gray_levels, dtype=torch.float64).log10().item()
-
-
 def evaluate(model: ImageModel, images: ImageSet, level: float, device: torch.device) -> Record:
     """PSNR and SSIM of a network, in full float32."""
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -324,15 +319,7 @@ class Network:
         )
 
 
-SETTINGS: dict[str, Any] = {
-    "num_epochs": 10,
-    "batch_size": 128,
-    "clip_norm": 0.1,
-    "weight_decay": 0.0,
-    "average": 0.999,
-    "precision": "bf16",
-    "compile": True,
-}
+SETTINGS: dict[str, Any] = {**RECIPE, "average": 0.999, "precision": "bf16", "compile": True}
 PATCH_SETTINGS: dict[str, Any] = {"num_epochs": 5, "batch_size": 4096, "compile": False}
 QUICK_SETTINGS: dict[str, Any] = {
     "num_epochs": 1,

@@ -2,14 +2,15 @@
 
 from fwnet.training.checkpoint import TrainingError
 from fwnet.training.config import ConfigError, TrainingConfig
-from fwnet.training.denoiser_recipe import denoiser_settings, make_denoiser
-from fwnet.training.denoising import Denoising
+from fwnet.training.denoiser_recipe import RECIPE, denoiser_settings, make_denoiser
+from fwnet.training.denoising import Denoising, decibels
 from fwnet.training.learning_images import ReadingProgress
 from fwnet.training.loop import DivergedError, TrainingProgress, TrainingResult, train
 from fwnet.training.task import Classification, CodeRegression, ShownFigure, Task
 from fwnet.training.train_denoiser import DenoiserReport, train_denoiser
 
 __all__ = [
+    "RECIPE",
     "Classification",
     "CodeRegression",
     "ConfigError",
@@ -23,6 +24,7 @@ __all__ = [
     "TrainingError",
     "TrainingProgress",
     "TrainingResult",
+    "decibels",
     "denoiser_settings",
     "make_denoiser",
     "train",

@@ -35,12 +35,12 @@ RECIPE: dict[str, Any] = {
 }
 AVERAGE = 0.999
 LEARNING_RATES: dict[str, dict[float, float]] = {  # up to so many layers
-    "ConvFWNet": {8: 8e-3, math.inf: 4e-3},
+    "ConvFWNet": {4: 8e-3, math.inf: 4e-3},
     "ConvLISTA": {math.inf: 8e-3},
     "DnCNN": {math.inf: 1e-3},
 }
 RECIPE_IN_WORDS = {
-    "learning_rate": "0.008; ConvFWNet of more than 8 layers 0.004, DnCNN 0.001; "
+    "learning_rate": "0.008; ConvFWNet of more than 4 layers 0.004, DnCNN 0.001; "
     "half of it with --start",
     "average": "0.999; less in a training of under 5000 steps",
     "precision": "bf16 on a GPU, else float32",

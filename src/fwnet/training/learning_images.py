@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
 
 from fwnet.data import (
     DataError,
@@ -106,7 +104,7 @@ def _read(
     num_small, reasons = 0, []
     for index, path in enumerate(files):
         try:
-            pixels = _pixels(path, color)
+            pixels = read_pixels(path, color)
         except DataError as error:
             reasons.append(str(error).replace("\n", " "))
         else:
@@ -135,19 +133,3 @@ def _read(
 
 def _are_same(path: Path, other: Path | None) -> bool:
     return other is not None and path.name == other.name and path.resolve() == other.resolve()
-
-
-def _pixels(path: Path, color: bool) -> np.ndarray:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Pillow's, of files that it can read nevertheless
-        try:
-            pixels = read_pixels(path, color)
-            with Image.open(path) as image:
-                mode = image.mode
-        except DataError:
-            raise
-        except Exception as error:  # of broken files Pillow raises all kinds
-            raise DataError(f"{path} cannot be read as an image: {error}") from error
-    if mode.startswith(("I", "F")):  # cut off at 255, or nothing but 0 and 1
-        raise DataError(f"{path} has more than 8 bits a channel")
-    return pixels
