@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
+import shutil
 import tarfile
 import tempfile
+import zlib
 from pathlib import Path
 
 from fwnet.data.folders import DATA_VARIABLE, DataError, cache_folder, data_folder, download
@@ -28,6 +31,7 @@ ARCHIVE = "BSR_bsds500.tgz"
 SOURCES = ("http://www.eecs.berkeley.edu/Research/Projects/CS/vision/grouping/BSR/",)
 PARTS = ("train", "val", "test")  # in this order: which images are held back depends on it
 PLACES = (".", "images", "data/images", "BSDS500/data/images", "BSR/BSDS500/data/images")
+BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)  # what such files raise
 CONTENT = "b6ce70152c6f4d55bc6d2580490eed06"  # MD5 of the names and bytes of the 500 images
 
 
@@ -62,7 +66,8 @@ def berkeley_files(folder: str | Path | None = None) -> tuple[list[Path], list[P
             f"{found[0]} does not hold the 500 Berkeley images as they are published: expected the "
             f"MD5 {CONTENT}, got {digest.hexdigest()} of {len(files)} images"
         )
-    return without_bsd68(files), [path for path in files if path.stem in BSD68]
+    learn = [path for path in files if path.stem not in BSD68]
+    return learn, [path for path in files if path.stem in BSD68]
 
 
 def without_bsd68(files: list[Path]) -> list[Path]:
@@ -76,19 +81,32 @@ def without_bsd68(files: list[Path]) -> list[Path]:
 
 def _unpack(archive: Path, where: Path) -> None:
     """Take the images out of the archive, and nothing else: all of them, or none."""
-    where.mkdir(parents=True, exist_ok=True)
     try:
-        with tempfile.TemporaryDirectory(dir=where) as folder, tarfile.open(archive) as tar:
-            for member in tar:
-                path = Path(member.name)
-                part = path.parent.name
-                if member.isfile() and path.suffix == ".jpg" and part in PARTS:
-                    content = tar.extractfile(member) or io.BytesIO()
-                    target = Path(folder) / part / path.name
-                    target.parent.mkdir(exist_ok=True)
-                    target.write_bytes(content.read())
+        where.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=where) as folder:
+            _extract(archive, Path(folder))
             for part in ("train", "test", "val"):  # the last one is there when all are
+                if (where / part).exists():  # of an unpacking that was stopped
+                    shutil.rmtree(where / part)
                 (Path(folder) / part).replace(where / part)
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except BROKEN as error:
         archive.unlink(missing_ok=True)  # or it would be taken for good the next time
         raise DataError(f"{archive} is not the archive of the Berkeley images: {error}") from error
+    except OSError as error:
+        raise DataError(f"cannot unpack {archive} to {where}: {error}") from error
+
+
+def _extract(archive: Path, folder: Path) -> None:
+    """Write the images of an archive into a folder for each part."""
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            path = Path(member.name)
+            part = path.parent.name
+            if member.isfile() and path.suffix == ".jpg" and part in PARTS:
+                content = tar.extractfile(member) or io.BytesIO()
+                target = folder / part / path.name
+                target.parent.mkdir(exist_ok=True)
+                target.write_bytes(content.read())
+    for part in PARTS:
+        if not (folder / part).is_dir():
+            raise tarfile.ReadError(f"expected images in a folder {part}, got none")
