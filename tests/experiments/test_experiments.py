@@ -9,6 +9,7 @@ from fwnet.experiments.experiment import row_of
 from fwnet.experiments.page import results_page
 from fwnet.experiments.synthetic import CodeTraining, SolverCodes
 from fwnet.experiments.words import compare_by_depth, is_below
+from fwnet.zoo import list_models
 
 CPU = torch.device("cpu")
 PROJECT = Path(__file__).parents[2]
@@ -35,7 +36,7 @@ def test_every_experiment_has_a_quick_version(name, runner, tmp_path):
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_is_published_was_measured(name):
-    """results/ has every experiment, over at least 3 seeds wherever something was trained."""
+    """results/ has every experiment; test errors of codes and digits are those of 3 seeds or more."""
     path = PROJECT / "results" / f"{name}.json"
     result = Result.load(path)
     assert result.command == f"fwnet reproduce {name}"
@@ -146,3 +147,42 @@ def test_the_readme_quotes_the_digits_as_measured():
             row = result.find(name, training=how)
             assert cell == f"{row.ours:.2f}"
             assert float(paper) == row.paper
+
+
+def test_the_readme_quotes_denoising_as_measured():
+    result = Result.load(PROJECT / "results" / "denoise-table.json")
+    lines = (PROJECT / "README.md").read_text(encoding="utf-8").splitlines()
+    names = {row.method for row in result.rows if "8 layers" not in row.method}
+    for name in names:
+        (line,) = [text for text in lines if text.startswith(f"| {name} |")]
+        multiplications, *cells, paper = (cell.strip() for cell in line.split("|")[2:7])
+        if name in result.curves:
+            assert multiplications == f"{result.curves[name]['multiply_adds']:,}"
+        rows = {
+            row.setting["σ"]: row
+            for row in result.rows
+            if row.method == name and row.quantity == "PSNR in dB"
+        }
+        assert cells == [f"{rows[s].ours:.2f}" if s in rows else "" for s in (15, 25, 50)]
+        printed = [f"{rows[s].paper:.2f}" for s in rows if rows[s].paper is not None]
+        assert set(printed) <= set(paper.split(" / "))
+
+
+def test_the_readme_and_the_cards_quote_the_networks_of_the_package_as_measured():
+    result = Result.load(PROJECT / "results" / "denoise-shipped.json")
+    lines = (PROJECT / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = [row for row in result.rows if row.quantity == "PSNR in dB"]
+    assert {row.method for row in rows} == {card.name for card in list_models("denoise")}
+    for card in list_models("denoise"):
+        measured = {row.setting["σ"]: f"{row.ours:.2f}" for row in rows if row.method == card.name}
+        assert {f"{value:.2f}" for value in card.figures.values()} == set(measured.values())
+    for sigma in (15, 25, 50):
+        for name, line in (
+            (f"conv_fwnet_t4.denoise_gray_s{sigma}", "| 4 layers |"),
+            (f"conv_fwnet_t16.denoise_gray_s{sigma}", "| 16 layers |"),
+            ("conv_fwnet_t16.denoise_gray", "| 16 layers, all σ"),
+            ("conv_fwnet_t16.denoise_color", "| 16 layers, all σ, color"),
+        ):
+            quoted = [text for text in lines if text.startswith(line)][-1 if "color" in line else 0]
+            cells = [cell.strip(" *") for cell in quoted.split("|")[2:5]]
+            assert cells[(15, 25, 50).index(sigma)] == f"{result.find(name, σ=sigma).ours:.2f}"

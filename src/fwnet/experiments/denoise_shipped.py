@@ -11,7 +11,9 @@ from matplotlib.figure import Figure
 from fwnet.experiments.denoising import (
     LEVELS,
     MIDDLE,
+    PSNR,
     SEEDS,
+    SSIM,
     Data,
     DenoisingTraining,
     Network,
@@ -33,7 +35,6 @@ __all__ = ["EXPERIMENT", "shipped_jobs"]
 # Those of 16 layers go on from the one that the figure of depths has, with half the learning rate.
 EPOCHS = {"s15": 6, "s25": 6, "s50": 6, "gray": 8, "color": 9}
 ALL_LEVELS = [0.0, 55.0]
-PSNR, SSIM = "PSNR in dB", "SSIM"
 # Of other networks on the same images: the authors' own of 16 layers and DnCNN-S, whose public
 # weights were tested on the same noise, and what is printed of CDnCNN for color.
 AUTHORS = {15: 31.52, 25: 29.14, 50: 26.08}

@@ -24,7 +24,7 @@ from torch.nn.functional import normalize
 
 from fwnet.data import ImageSet, berkeley_files, keyed_generator, noisy, read_images
 from fwnet.experiments.experiment import Lab, Result, Row, row_of
-from fwnet.experiments.runs import Job, Record
+from fwnet.experiments.runs import Job, Record, UnfinishedError
 from fwnet.experiments.words import is_below
 from fwnet.hardware import hardware_name
 from fwnet.metrics import psnr, ssim
@@ -259,7 +259,6 @@ class Network:
         options: Its arguments.
         family: The networks that share a learning rate: the name of the one that it is chosen with.
         start: Where weights come from.
-        settings: What differs from `SETTINGS`.
         tuning_epochs: How long a training is that helps to choose a learning rate.
     """
 
@@ -268,7 +267,6 @@ class Network:
     options: dict[str, Any]
     family: str
     start: Start = "random"
-    settings: dict[str, Any] = field(default_factory=dict)
     tuning_epochs: int = 3
 
     @property
@@ -289,29 +287,26 @@ class Network:
         color: bool = False,
     ) -> DenoisingTraining:
         """Its training at a noise level."""
-        settings = {**SETTINGS, **self.settings, "learning_rate": learning_rate}
+        settings = {**SETTINGS, "learning_rate": learning_rate}
+        if self.on_patches:
+            settings |= PATCH_SETTINGS
         if seed:
             settings["seed"] = seed
         if num_epochs is not None:
             settings["num_epochs"] = num_epochs
-        crops = (8, 4096) if self.on_patches else (48, 128)
-        options = self.options
-        if self.on_patches:
-            settings |= PATCH_SETTINGS
-        crops_per_epoch = STEPS_PER_EPOCH * settings["batch_size"]
+        steps, options = STEPS_PER_EPOCH, self.options
         if lab.quick:
             settings |= QUICK_SETTINGS
-            crops_per_epoch = 10 * settings["batch_size"]
-            width = {"num_atoms": 64} if self.on_patches else {"channels": 8}
-            options = {**options, **width}
+            steps = QUICK_STEPS_PER_EPOCH
+            options = {**options, **({"num_atoms": 64} if self.on_patches else {"channels": 8})}
         return DenoisingTraining(
             "small" if lab.quick else "berkeley",
             self.model,
             options,
             sigma,
             settings,
-            crop_size=crops[0],
-            crops_per_epoch=crops_per_epoch,
+            crop_size=8 if self.on_patches else 48,
+            crops_per_epoch=steps * settings["batch_size"],
             start=self.start,
             parent=None if parent is None else parent.key,
             color=color,
@@ -328,7 +323,7 @@ QUICK_SETTINGS: dict[str, Any] = {
     "precision": "float32",
     "compile": False,
 }
-STEPS_PER_EPOCH = 1000
+STEPS_PER_EPOCH, QUICK_STEPS_PER_EPOCH = 1000, 10
 LEVELS = (15, 25, 50)
 MIDDLE = 25  # where learning rates are chosen
 SEEDS = (1, 2, 3)
@@ -488,6 +483,7 @@ def finished(lab: Lab, jobs: Sequence[Job]) -> list[Record]:
 
 
 PSNR, SSIM = "PSNR in dB", "SSIM"
+SINGLE_SEED = 0.1  # dB
 
 
 def add_rows(
@@ -520,13 +516,27 @@ def psnr_row(result: Result, name: str, sigma: float) -> Row | None:
     return None
 
 
-def compare(ours: Row | None, theirs: Row | None) -> str:
-    """Say in dB how far one is above the other, and whether seeds tell them apart."""
+def is_above(ours: Row | None, theirs: Row | None) -> bool | None:
+    """Whether one has a higher PSNR: by Student's test where both have several seeds.
+
+    Where one of them has a single seed, differences of less than 0.1 dB, more than seeds ever
+    differed by, are not told apart. None also where one was not measured.
+    """
     if ours is None or theirs is None:
-        return "not measured"
-    difference = ours.ours - theirs.ours
+        return None
     if len(ours.values) == len(theirs.values) > 1:
-        above = is_below([-value for value in ours.values], [-value for value in theirs.values])
-        if above is None:
-            return f"{difference:+.2f} dB, which seeds do not tell from 0"
-    return f"{difference:+.2f} dB"
+        return is_below([-value for value in ours.values], [-value for value in theirs.values])
+    difference = ours.ours - theirs.ours
+    return None if abs(difference) < SINGLE_SEED else difference > 0
+
+
+def compare(ours: Row, theirs: Row) -> str:
+    """Say in dB how far one is above the other, and whether that is told apart."""
+    words = f"{ours.ours - theirs.ours:+.2f} dB"
+    return words if is_above(ours, theirs) is not None else f"{words} (not told apart)"
+
+
+def check_any(result: Result) -> None:
+    """Raise where nothing of an experiment is finished."""
+    if not any(row.quantity == PSNR for row in result.rows):
+        raise UnfinishedError(f"{result.id}: no training is finished")
