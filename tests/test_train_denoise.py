@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 from types import SimpleNamespace
@@ -195,6 +196,18 @@ class TestFolders:
         assert "1 images to learn from and 1 to validate" in result.stdout
         # The picture of the history, now in the folder, is not one to learn from.
         again = run(*denoiser(tmp_path, tmp_path / "net", "--resume"))
+        assert again.returncode == 0, again.stderr
+
+    @pytest.mark.parametrize("names", [("net", "net0"), ("below", "net"), ("", "net")])
+    def test_trainings_among_the_photos(self, photos, tmp_path, names):
+        shutil.copytree(photos, tmp_path / "photos")
+        one, other = (tmp_path / "photos" / name for name in names)
+        for net in (one, other):
+            result = run(*denoiser(tmp_path / "photos", net))
+            assert result.returncode == 0, result.stderr
+            assert "5 images to learn from and 1 to validate" in result.stdout
+        assert (other / "history.png").exists()
+        again = run(*denoiser(tmp_path / "photos", one, "--resume"))
         assert again.returncode == 0, again.stderr
 
     def test_without_a_folder_the_berkeley_images(self, photos, tmp_path, monkeypatch):

@@ -259,15 +259,21 @@ class TestFolders:
             "2 images of the Berkeley segmentation data set (BSDS500) outside BSD68, 1 of them"
         )
 
-    def test_the_picture_of_an_earlier_run_is_none_of_them(self, tmp_path, monkeypatch):
+    def test_the_picture_of_a_training_is_none_of_them(self, tmp_path, monkeypatch):
         save(tmp_path / "a.png")
         save(tmp_path / "net" / "history.png")
-        save(tmp_path / "other" / "history.png")
+        trainings = ("checkpoint.safetensors", "model.safetensors", "history.jsonl", "config.toml")
+        for name in trainings:
+            save(tmp_path / name / "history.png")
+            save(tmp_path / name / "photo.png")
+            (tmp_path / name / name).touch()
+        save(tmp_path / "school" / "history.png")
         monkeypatch.chdir(tmp_path)
+        expected = ["a.png", "school/history.png", *(f"{name}/photo.png" for name in trainings)]
         for folder in (tmp_path, Path()):
-            found, _, _ = read(folder, leave_out=Path("net/history.png"), num_held=0)
+            found, _, _ = read(folder, output=Path("net"), num_held=0)
             names = [Path(name).resolve().relative_to(tmp_path) for name in found.learn.names]
-            assert names == [Path("a.png"), Path("other/history.png")]
+            assert sorted(names) == sorted(map(Path, expected))
 
 
 class TestTraining:

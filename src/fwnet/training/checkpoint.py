@@ -15,7 +15,7 @@ from torch import Tensor
 from fwnet.models import Model, ModelFileError, read_weights, write_weights
 from fwnet.training.config import TrainingConfig
 
-__all__ = ["KeptWeights", "Position", "RunFolder", "TrainingError"]
+__all__ = ["KeptWeights", "Position", "RunFolder", "TrainingError", "holds_training"]
 
 STATE, HISTORY, CONFIG, MODEL = (
     "checkpoint.safetensors",
@@ -74,6 +74,11 @@ def as_laid_out(value: Tensor, weight: Tensor) -> Tensor:
         return value.to(weight.device)
     laid_out = torch.empty_like(weight, dtype=value.dtype, requires_grad=False)
     return laid_out.copy_(value)
+
+
+def holds_training(folder: Path) -> bool:
+    """Whether a folder has files of a training, done or not."""
+    return any((folder / name).exists() for name in (STATE, HISTORY, CONFIG, MODEL))
 
 
 class RunFolder:

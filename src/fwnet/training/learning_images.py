@@ -16,11 +16,13 @@ from fwnet.data import (
     read_pixels,
     without_bsd68,
 )
+from fwnet.training.checkpoint import holds_training
 
 __all__ = ["LearningImages", "ReadingProgress", "read_learning_images"]
 
 NUM_HELD = 12  # or a tenth, if that is fewer
 NUM_TOLD = 10  # of the files that cannot be read
+PICTURE = "history.png"  # what the command line draws into the folder of a training
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def read_learning_images(
     color: bool,
     crop_size: int,
     num_held: int | None = None,
-    leave_out: Path | None = None,
+    output: Path | None = None,
     tell: Callable[[str], None],
     progress: Callable[[ReadingProgress], None],
 ) -> LearningImages:
@@ -63,7 +65,8 @@ def read_learning_images(
         color: Whether they are read as RGB; else as gray.
         crop_size: Images with a shorter side are skipped.
         num_held: How many are held back; None for 12, or a tenth if that is fewer.
-        leave_out: A file that is not one of them.
+        output: The folder of the training that is to come. Its picture of the history is none of
+            them, and neither are those of other trainings.
         tell: Called with a line for everything that is skipped.
         progress: Called after every file.
     """
@@ -73,7 +76,7 @@ def read_learning_images(
         files, test_files = berkeley_files()
         num_test, source = len(test_files), "of the Berkeley segmentation data set (BSDS500)"
     else:
-        found = [path for path in image_files(Path(folder)) if not _are_same(path, leave_out)]
+        found = [path for path in image_files(Path(folder)) if not _is_history(path, output)]
         files = without_bsd68(found)
         num_test, source = len(found) - len(files), f"in {folder}"
     if num_test:
@@ -131,5 +134,9 @@ def _read(
     return ImageSet.of(arrays, names)
 
 
-def _are_same(path: Path, other: Path | None) -> bool:
-    return other is not None and path.name == other.name and path.resolve() == other.resolve()
+def _is_history(path: Path, output: Path | None) -> bool:
+    """Whether a file is the picture of a training, in whose folder there may be photos as well."""
+    if path.name != PICTURE:
+        return False
+    is_ours = output is not None and path.parent.resolve() == output.resolve()
+    return is_ours or holds_training(path.parent)

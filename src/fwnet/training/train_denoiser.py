@@ -22,8 +22,6 @@ from fwnet.training.loop import TrainingProgress, TrainingResult, train
 
 __all__ = ["DenoiserReport", "train_denoiser"]
 
-PICTURE = "history.png"  # what the command line draws into the folder
-
 
 @dataclass(frozen=True)
 class DenoiserReport:
@@ -70,7 +68,7 @@ def train_denoiser(
     Args:
         network: f, for gray images or for RGB; trained in place.
         data: A folder of images, with those below it; None for the Berkeley images. BSD68, if it is
-            among them, is left out, and so is what cannot be read.
+            among them, is left out, and so is what cannot be read and the history.png of trainings.
         output: A folder for model.safetensors, the history and checkpoints.
         sigma: σ on the scale of [0, 1], or the interval that it is drawn from, one an image.
         start: A trained network whose weights are where `network` starts.
@@ -108,7 +106,7 @@ def train_denoiser(
         color=network.in_channels == 3,
         crop_size=crop_size,
         num_held=validation,
-        leave_out=output / PICTURE,
+        output=output,
         tell=tell or (lambda _: None),
         progress=progress,
     )
