@@ -282,7 +282,7 @@ class TestStopping:
             (("--channels", "5"), "was begun with channels 4, got channels 5"),
             (("--validation", "2"), "was begun with other data"),
             (("--learning-rate", "1"), "was begun with learning_rate 0.008, got learning_rate 1.0"),
-            (("--start", "START"), "was begun with start None, got start '"),
+            (("--start", "START", "--sigma", "25"), "was begun with start None, got start '"),
         ],
     )
     def test_another_training_is_not_gone_on_with(self, photos, begun, tmp_path, options, message):
@@ -314,19 +314,53 @@ class TestStart:
         from fwnet.zoo import list_models
         from fwnet.zoo import load_model as load_shipped
 
-        names = [card.name for card in list_models("denoise") if "gray_s25" in card.name]
+        names = [card.name for card in list_models("denoise") if "gray_s50" in card.name]
         if not names:
             pytest.skip("no such network comes with this version")
         options = ("--start", names[0], *self.STILL, "--steps-per-epoch", "1", "--batch-size", "1")
         result = run(*denoiser(photos, tmp_path / "net", *options, network=()))
         assert result.returncode == 0, result.stderr
+        assert about(tmp_path / "net")["notes"]["sigma"] == 50.0
         shipped = load_shipped(names[0])
         for name, value in weights(tmp_path / "net").items():
             torch.testing.assert_close(value, shipped.state_dict()[name])
 
+    @pytest.mark.parametrize(
+        ("told", "notes", "options", "sigma"),
+        [
+            (False, 50.0, (), 50.0),
+            (False, 50, ("--sigma", "20"), 20.0),
+            (False, 50.0, ("--max-sigma", "55"), [0.0, 55.0]),
+            (True, [5.0, 40.0], (), [5.0, 40.0]),
+            (True, [5.0, 40.0], ("--max-sigma", "70"), [0.0, 70.0]),
+            (True, 30.0, (), 30.0),
+        ],
+    )
+    def test_the_noise_is_that_of_the_start(self, photos, tmp_path, told, notes, options, sigma):
+        file = tmp_path / "start.safetensors"
+        ConvFWNet(2, 4, noise_level_input=told).save(file, {"sigma": notes})
+        options = ("--start", file, *self.STILL, *options)
+        result = run(*denoiser(photos, tmp_path / "net", *options, network=()))
+        assert result.returncode == 0, result.stderr
+        assert about(tmp_path / "net")["notes"]["sigma"] == sigma
+        network = load_model(tmp_path / "net" / "model.safetensors")
+        assert network.noise_level_input == (told or isinstance(sigma, list))
+
+    def test_a_shipped_network_for_all_levels(self, photos, tmp_path):
+        from fwnet.zoo import list_models
+
+        names = [card.name for card in list_models("denoise") if card.name.endswith("denoise_gray")]
+        if not names:
+            pytest.skip("no such network comes with this version")
+        options = ("--start", names[0], *self.STILL, "--steps-per-epoch", "1", "--batch-size", "1")
+        result = run(*denoiser(photos, tmp_path / "net", *options, network=()))
+        assert result.returncode == 2
+        expected = f"{names[0]} does not say what noise it was trained for: expected --max-sigma"
+        assert result.stderr == f"Error: {expected}\n"
+
     def test_half_the_learning_rate(self, photos, tmp_path):
         ConvFWNet(2, 4).save(tmp_path / "start.safetensors")
-        options = ("--start", tmp_path / "start.safetensors")
+        options = ("--start", tmp_path / "start.safetensors", "--sigma", "25")
         assert run(*denoiser(photos, tmp_path / "net", *options)).returncode == 0
         assert TrainingConfig.read(tmp_path / "net" / "config.toml").learning_rate == 4e-3
         # … and what it goes on from is a part of what a run is.
@@ -340,22 +374,29 @@ class TestStart:
         [
             (("--start", "nosuchnetwork"), "no model and no file is called 'nosuchnetwork'"),
             (("--start", "none.safetensors"), "none.safetensors does not exist"),
-            (("--start", "COLOR", "--gray"), "the network to start from is for color, got gray"),
-            (("--start", "LEVELS"), "is told the noise level, got one level"),
-            (("--start", "GRAY", "--num-layers", "5"), "num_layers must be 2, as the network to"),
-            (("--start", "GRAY", "--model", "DnCNN"), "model must be 'ConvFWNet', as the network"),
+            (("--start", "COLOR50", "--gray"), "the network to start from is for color, got gray"),
+            (("--start", "LEVELS", "--sigma", "9"), "is told the noise level, got one level"),
+            (("--start", "LEVELS"), "does not say what noise it was trained for: expected --max-"),
+            (("--start", "GRAY"), "does not say what noise it was trained for: expected --sigma"),
+            (("--start", "GRAY50", "--num-layers", "5"), "num_layers must be 2, as the network to"),
+            (
+                ("--start", "GRAY50", "--model", "DnCNN"),
+                "model must be 'ConvFWNet', as the network",
+            ),
             (("--start", "CODER"), "the network to start from must be a ConvFWNet, ConvLISTA"),
         ],
     )
     def test_bad_starts(self, photos, tmp_path, options, message):
         networks = {
             "GRAY": ConvFWNet(2, 4),
-            "COLOR": ConvFWNet(2, 4, in_channels=3),
+            "GRAY50": ConvFWNet(2, 4),
+            "COLOR50": ConvFWNet(2, 4, in_channels=3),
             "LEVELS": ConvFWNet(2, 4, noise_level_input=True),
             "CODER": FWNet(4, 5, 2),
         }
         for name, network in networks.items():
-            network.save(tmp_path / f"{name}.safetensors")
+            notes = {"sigma": 50.0} if "50" in name else None
+            network.save(tmp_path / f"{name}.safetensors", notes)
         options = [tmp_path / f"{one}.safetensors" if one in networks else one for one in options]
         result = run(*denoiser(photos, tmp_path / "net", *options, network=()))
         assert result.returncode == 2

@@ -533,7 +533,7 @@ def train_denoise_command(
         float | None,
         typer.Option(
             help="Standard deviation of the noise, 0 to 255.",
-            show_default="25, or 0 beside --max-sigma",
+            show_default="25, or 0 beside --max-sigma; with --start what that was trained for",
         ),
     ] = None,
     max_sigma: Annotated[
@@ -605,15 +605,17 @@ def train_denoise_command(
     ] = False,
 ) -> None:
     """Learn to remove noise: a network is trained on a folder of clean images."""
-    from fwnet.training import TrainingConfig, make_denoiser, train_denoiser
+    from fwnet.training import TrainingConfig, make_denoiser, train_denoiser, trained_levels
     from fwnet.zoo import load_model
 
     chosen = _device(device)
     try:
+        other: Any = load_model(start) if start else None
+        if start and sigma is None and max_sigma is None:
+            sigma, max_sigma = trained_levels(start, other)
         levels = _noise_levels(sigma, max_sigma)
         given = {**(TrainingConfig.read_settings(config) if config else {}), **settings}
         seed = TrainingConfig(**given).seed
-        other: Any = load_model(start) if start else None
         network = make_denoiser(
             model,
             num_layers=num_layers,

@@ -8,6 +8,7 @@ from fwnet.training.learning_images import ReadingProgress
 from fwnet.training.loop import DivergedError, TrainingProgress, TrainingResult, train
 from fwnet.training.task import Classification, CodeRegression, ShownFigure, Task
 from fwnet.training.train_denoiser import DenoiserReport, train_denoiser
+from fwnet.training.trained_levels import trained_levels
 
 __all__ = [
     "RECIPE",
@@ -29,4 +30,5 @@ __all__ = [
     "make_denoiser",
     "train",
     "train_denoiser",
+    "trained_levels",
 ]

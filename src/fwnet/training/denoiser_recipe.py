@@ -96,11 +96,8 @@ def make_denoiser(
         start: A trained network that the new one could `adopt`. Its weights are not taken here.
         seed: Of the initial weights.
     """
-    if start is not None and type(start).__name__ not in DENOISERS:
-        raise ValueError(
-            f"the network to start from must be a {', '.join(DENOISERS)}, "
-            f"got a {type(start).__name__}"
-        )
+    if start is not None:
+        check_start(start)
     kind = model or (type(start).__name__ if start is not None else "ConvFWNet")
     if kind not in DENOISERS:
         raise ValueError(f"model must be one of {', '.join(DENOISERS)}, got {kind!r}")
@@ -128,6 +125,15 @@ def make_denoiser(
     network = create_model(kind, **options, generator=keyed_generator(seed, "weights"))
     assert isinstance(network, ImageModel)
     return network
+
+
+def check_start(start: Model) -> None:
+    """Raise unless a network is one of those that learn to remove noise."""
+    if type(start).__name__ not in DENOISERS:
+        raise ValueError(
+            f"the network to start from must be a {', '.join(DENOISERS)}, "
+            f"got a {type(start).__name__}"
+        )
 
 
 def _like(
