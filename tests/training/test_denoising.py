@@ -71,6 +71,12 @@ class TestBatches:
         parts = [denoising.batch(2, rows, CONFIG) for rows in (slice(0, 1), slice(1, 4))]
         assert same([torch.cat(pair) for pair in zip(*parts, strict=True)], whole)
 
+    def test_noise_is_never_that_of_tests(self):
+        for step in range(3):
+            x, clean, _ = task().batch(step, ALL, replace(CONFIG, seed=0))
+            tested = noisy(clean, 0.1, step) - clean
+            assert (x - clean - tested).abs().max() > 0.05
+
     def test_noise_has_its_sigma(self):
         config = replace(CONFIG, batch_size=300)
         for sigma in (0.1, (0.1, 0.1)):

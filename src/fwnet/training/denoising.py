@@ -89,7 +89,8 @@ class Denoising(Task):
         clean = self.images.crops(config.batch_size, self.crop_size, generator)
         levels = torch.rand(config.batch_size, generator=generator)
         sigma = (self.low + (self.high - self.low) * levels).to(device, non_blocking=True)
-        generator = keyed_generator(config.seed, "noise", step, device=device)
+        # Another word than that of `noisy`, or seed 0 would learn the noise of the tests.
+        generator = keyed_generator(config.seed, "training noise", step, device=device)
         noise = torch.randn(clean.shape, generator=generator, device=device)
         noisy_crops = clean + sigma[:, None, None, None] * noise
         return noisy_crops[rows], clean[rows], sigma[rows]
