@@ -99,9 +99,9 @@ The last one goes on from a network that comes with fwnet ([bold]fwnet models[/b
 it keeps.
 
 Images should be clean: noise is added to squares of them, anew at every step. Some images are \
-held back, and the weights of the epoch that is best on them are kept. Without --data the \
-network learns from the Berkeley images (FWNET_DATA, or a download of 70 MB), outside the 68 that \
-everyone tests on.
+held back to show how good the network is after every epoch; the weights of the last one are kept. \
+Without --data the network learns from the Berkeley images (FWNET_DATA, or a download of 70 MB), \
+outside the 68 that everyone tests on.
 
 The defaults train 4 layers in two minutes on a large GPU, and in a day on a CPU: there, try \
 --batch-size 8 --steps-per-epoch 100 first. mynet/ has model.safetensors for [bold]fwnet denoise \
@@ -585,7 +585,7 @@ def train_denoise_command(
     validation: Annotated[
         int | None,
         typer.Option(
-            help="How many images to hold back; 0 keeps the last epoch.",
+            help="How many images to hold back, to see how good the network is.",
             show_default="12, or a tenth if fewer",
         ),
     ] = None,

@@ -11,7 +11,14 @@ from PIL import Image
 
 from fwnet.data import BSD68, DataError
 from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, PatchDenoiser
-from fwnet.training import TrainingConfig, denoiser_settings, learning_images, make_denoiser
+from fwnet.training import (
+    Denoising,
+    TrainingConfig,
+    denoiser_settings,
+    learning_images,
+    make_denoiser,
+    train,
+)
 from fwnet.training import train_denoiser as train_on_folder
 from fwnet.training.denoiser_recipe import DENOISERS, RECIPE, RECIPE_IN_WORDS
 from fwnet.training.learning_images import ReadingProgress, read_learning_images
@@ -301,13 +308,28 @@ class TestTraining:
         assert report.network is network
         assert report.model_path == tmp_path / "net" / "model.safetensors"
         assert len(report.images.learn) == len(report.images.held) == 2
-        best = report.training.history[report.training.best_epoch - 1]["validation"]
-        assert report.validation_psnr == pytest.approx(20 * math.log10(255 / best))
+        last = report.training.history[-1]["validation"]
+        assert report.training.best_epoch == 2
+        assert report.validation_psnr == pytest.approx(20 * math.log10(255 / last))
         assert report.noisy_psnr == pytest.approx(20.2, abs=0.3)
         kinds = [type(one).__name__ for one in told]
         assert kinds[:4] == ["ReadingProgress"] * 4
         assert kinds[4] == "TrainingProgress"
         assert told[-1].shown_validation.endswith(" dB")
+
+    def test_the_last_epoch_is_kept(self, photos, tmp_path, monkeypatch):
+        figures = iter([1.0, 2.0, 3.0])  # worse and worse
+        monkeypatch.setattr(Denoising, "validate", lambda self, model: next(figures))
+        options = {**self.OPTIONS, "settings": {**self.SHORT, "num_epochs": 3}}
+        networks = [make_denoiser(num_layers=2, channels=3) for _ in range(2)]
+        report = train_on_folder(networks[0], photos, tmp_path / "net", validation=1, **options)
+        assert report.training.best_epoch == 3
+        assert report.validation_psnr == pytest.approx(20 * math.log10(255 / 3))
+        monkeypatch.undo()
+        task = Denoising(report.images.learn, sigma=25 / 255, crop_size=12, crops_per_epoch=6)
+        train(networks[1], task, TrainingConfig.read(tmp_path / "net" / "config.toml"))
+        for name, value in networks[1].state_dict().items():
+            assert torch.equal(networks[0].state_dict()[name], value)
 
     @pytest.mark.parametrize(
         ("changes", "message"),

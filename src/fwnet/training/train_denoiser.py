@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +31,8 @@ class DenoiserReport:
         model_path: The file that `fwnet denoise --model` takes.
         network: The trained network.
         images: What it was trained and validated with.
-        training: History, seconds, and the epoch that was kept.
-        validation_psnr: The mean PSNR of held-back images in dB; None without such.
+        training: History, seconds, and the epoch that was kept: the last one.
+        validation_psnr: The mean PSNR of held-back images in dB after it; None without such.
         noisy_psnr: The same of the noisy images: where the network begins.
     """
 
@@ -76,8 +76,8 @@ def train_denoiser(
             (`denoiser_settings`).
         crop_size: The side of a crop.
         steps_per_epoch: How many batches of crops make an epoch.
-        validation: How many images are held back, to keep the weights of the epoch that does best
-            on them: by default 12, or a tenth if that is fewer. 0 keeps the last epoch.
+        validation: How many images are held back, to see after every epoch how good it is: by
+            default 12, or a tenth if that is fewer. The weights of the last epoch are kept.
         device: Where to train.
         resume: Go on from where an earlier run with the same arguments was stopped.
         force: Begin anew though the folder holds an earlier run.
@@ -128,7 +128,6 @@ def train_denoiser(
         folder=output,
         resume=resume,
         force=force,
-        keep_best=images.held is not None,
         identity={
             "sigma": shown_sigma,
             "crop_size": crop_size,
@@ -148,13 +147,13 @@ def train_denoiser(
         checkpoint_seconds=checkpoint_seconds,
         progress=progress,
     )
-    figures = {record["epoch"]: record.get("validation") for record in result.history}
-    figure, noisy = figures.get(result.best_epoch), task.validate_noisy()
+    last = result.history[-1] if result.history else {}
+    figure, noisy = last.get("validation"), task.validate_noisy()
     return DenoiserReport(
         output / "model.safetensors",
         network,
         images,
-        result,
+        replace(result, best_epoch=last.get("epoch")),
         None if figure is None else decibels(figure),
         None if noisy is None else decibels(noisy),
     )
