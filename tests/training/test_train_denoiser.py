@@ -1,6 +1,7 @@
 """What `fwnet train denoise` is made of: networks, the recipe, folders of images."""
 
 import dataclasses
+import json
 import math
 from pathlib import Path
 
@@ -124,17 +125,42 @@ class TestRecipe:
     @pytest.mark.parametrize(
         ("network", "rate"),
         [
+            (ConvFWNet(2, 2), 8e-3),
             (ConvFWNet(4, 2), 8e-3),
             (ConvFWNet(5, 2), 4e-3),
             (ConvFWNet(16, 2), 4e-3),
+            (ConvFWNet(4, 2, residual=False, eps=0.0), 16e-3),
+            (ConvFWNet(8, 2, residual=False, eps=0.0), 4e-3),
             (ConvLISTA(4, 2), 8e-3),
-            (DnCNN(5, 2), 1e-3),
+            (ConvLISTA(4, 2, residual=False), 8e-3),
+            (DnCNN(5, 2), 16e-3),
+            (DnCNN(6, 2), 1e-3),
             (DnCNN(17, 2), 1e-3),
+            (DnCNN(5, 2, batch_norm=False), 1e-3),
+            (DnCNN(17, 2, batch_norm=False), 1e-3),
         ],
     )
     def test_learning_rates(self, network, rate):
         assert denoiser_settings(network, CPU)["learning_rate"] == rate
         assert denoiser_settings(network, CPU, goes_on=True)["learning_rate"] == rate / 2
+
+    @pytest.mark.parametrize(
+        ("network", "experiment", "method"),
+        [
+            (ConvFWNet(4, 2), "table", "Conv F-W Net (4 layers)"),
+            (ConvFWNet(16, 2), "depth", "Conv F-W Net (16 layers)"),
+            (make_denoiser(plain=True), "table", "Conv F-W Net (4 layers), authors' form"),
+            (ConvLISTA(4, 2), "table", "Conv LISTA (4 layers)"),
+            (DnCNN(5, 2), "table", "DnCNN (5 layers)"),
+            (DnCNN(5, 2, batch_norm=False), "table", "DnCNN (5 layers, w/o BN)"),
+            (DnCNN(17, 2), "depth", "DnCNN (17 layers)"),
+        ],
+    )
+    def test_learning_rates_are_those_that_were_chosen(self, network, experiment, method):
+        path = Path(__file__).parents[2] / "results" / f"denoise-{experiment}.json"
+        choices = json.loads(path.read_text())["choices"]
+        (rate,) = [one["learning_rate"] for one in choices if one["method"] == method]
+        assert denoiser_settings(network, CPU)["learning_rate"] == rate
 
     def test_precision_is_by_the_machine(self):
         network = ConvFWNet(2, 2)
