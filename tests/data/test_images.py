@@ -1,5 +1,6 @@
 import math
 import random
+import warnings
 from decimal import Decimal
 from itertools import product
 
@@ -254,3 +255,11 @@ class TestFiles:
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)
         with pytest.raises(DataError, match="cannot be read as an image: Image size"):
             read_pixels(tmp_path / "x.png", color=False)
+
+    def test_a_large_picture_is_read_without_a_word(self, tmp_path, monkeypatch):
+        Image.new("L", (40, 40)).save(tmp_path / "x.png")
+        monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)  # an error is from twice that on
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            assert read_pixels(tmp_path / "x.png", color=False).shape == (40, 40, 1)
+        assert heard == []

@@ -152,9 +152,10 @@ def read_images(files: Sequence[Path], color: bool = False) -> ImageSet:
 def read_pixels(path: Path, color: bool) -> np.ndarray:
     """One image as uint8 of shape (height, width, channel)."""
     try:
-        with warnings.catch_warnings(), Image.open(path) as image:
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of files that can be read nevertheless
-            mode, pixels = image.mode, np.array(image.convert("RGB"))
+            with Image.open(path) as image:
+                mode, pixels = image.mode, np.array(image.convert("RGB"))
     except Exception as error:  # of broken files Pillow raises all kinds
         raise DataError(f"{path} cannot be read as an image: {error}") from error
     if mode.startswith(("I", "F")):  # these were cut off at 255, or are nothing but 0 and 1
