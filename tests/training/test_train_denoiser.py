@@ -15,6 +15,7 @@ from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, PatchDenoiser
 from fwnet.training import (
     Denoising,
     TrainingConfig,
+    TrainingError,
     denoiser_settings,
     learning_images,
     make_denoiser,
@@ -342,6 +343,23 @@ class TestTraining:
         assert kinds[:4] == ["ReadingProgress"] * 4
         assert kinds[4] == "TrainingProgress"
         assert told[-1].shown_validation.endswith(" dB")
+
+    @pytest.mark.parametrize(
+        ("file", "message"),
+        [
+            ("checkpoint.safetensors", "already has a checkpoint.safetensors: go on with --resume"),
+            ("model.safetensors", "already has a model.safetensors: begin anew with --force"),
+        ],
+    )
+    def test_an_earlier_run_is_told_before_images_are_read(self, photos, tmp_path, file, message):
+        (tmp_path / "net").mkdir()
+        (tmp_path / "net" / file).touch()
+        told = []
+        with pytest.raises(TrainingError, match=message):
+            train_on_folder(
+                ConvFWNet(2, 3), photos, tmp_path / "net", progress=told.append, **self.OPTIONS
+            )
+        assert told == []
 
     def test_the_last_epoch_is_kept(self, photos, tmp_path, monkeypatch):
         figures = iter([1.0, 2.0, 3.0])  # worse and worse

@@ -14,6 +14,7 @@ from torch import Tensor
 from fwnet.hardware import hardware_name
 from fwnet.models import ImageModel
 from fwnet.models.conv_coding_network import ConvCodingNetwork
+from fwnet.training.checkpoint import RunFolder
 from fwnet.training.config import TrainingConfig
 from fwnet.training.denoiser_recipe import RECIPE, denoiser_settings
 from fwnet.training.denoising import Denoising, decibels
@@ -100,6 +101,7 @@ def train_denoiser(
         raise ValueError(f"in_channels must be 1 or 3, gray or RGB, got {network.in_channels}")
     if start is not None:
         _adopt(network, start)
+    RunFolder(output, {}).check_unasked(resume=resume, force=force)  # before all images are read
     progress = progress or (lambda _: None)
     images = read_learning_images(
         data,
