@@ -36,7 +36,7 @@ def test_every_experiment_has_a_quick_version(name, runner, tmp_path):
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_what_is_published_was_measured(name):
-    """results/ has every experiment; test errors of codes and digits are those of 3 seeds or more."""
+    """results/ has every experiment; errors of codes and digits are those of 3 seeds or more."""
     path = PROJECT / "results" / f"{name}.json"
     result = Result.load(path)
     assert result.command == f"fwnet reproduce {name}"

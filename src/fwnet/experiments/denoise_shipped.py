@@ -36,7 +36,7 @@ __all__ = ["EXPERIMENT", "shipped_jobs"]
 EPOCHS = {"s15": 6, "s25": 6, "s50": 6, "gray": 8, "color": 9}
 ALL_LEVELS = [0.0, 55.0]
 # Of other networks on the same images: the authors' own of 16 layers and DnCNN-S, whose public
-# weights were tested on the same noise, and what is printed of CDnCNN for color.
+# weights were tested with another draw of the noise, and what is printed of CDnCNN for color.
 AUTHORS = {15: 31.52, 25: 29.14, 50: 26.08}
 DNCNN_S = {15: 31.72, 25: 29.21, 50: 26.22}
 CDNCNN = 31.23
@@ -146,7 +146,7 @@ def _findings(result: Result) -> list[str]:
         "Weights are as they are in the package, kernels in float16. PSNR at σ = 15 / 25 / 50, in "
         f"dB: 4 layers {listed(shallow)}, 16 layers {listed(specific)}, one network of 16 layers "
         f"for all σ, which is told σ, {listed(blind)}.",
-        f"On the same images and noise the authors' own weights of 16 layers have "
+        f"On the same images, with another draw of the noise, the authors' weights of 16 layers have "
         f"{listed(AUTHORS)}, the public ones of DnCNN-S (17 layers, as many parameters) "
         f"{listed(DNCNN_S)}.",
         f"In color, at σ = 25, one network for all σ has {in_color:.2f} dB; {CDNCNN} are published "
