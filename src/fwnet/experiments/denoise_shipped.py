@@ -146,8 +146,8 @@ def _findings(result: Result) -> list[str]:
         "Weights are as they are in the package, kernels in float16. PSNR at σ = 15 / 25 / 50, in "
         f"dB: 4 layers {listed(shallow)}, 16 layers {listed(specific)}, one network of 16 layers "
         f"for all σ, which is told σ, {listed(blind)}.",
-        f"On the same images, with another draw of the noise, the authors' weights of 16 layers have "
-        f"{listed(AUTHORS)}, the public ones of DnCNN-S (17 layers, as many parameters) "
+        "On the same images, with another draw of the noise, the authors' weights of 16 layers "
+        f"have {listed(AUTHORS)}, the public ones of DnCNN-S (17 layers, as many parameters) "
         f"{listed(DNCNN_S)}.",
         f"In color, at σ = 25, one network for all σ has {in_color:.2f} dB; {CDNCNN} are published "
         "for CDnCNN, which was trained for this σ.",

@@ -166,9 +166,9 @@ def row_of(
 
 
 def _rounded(value: Any) -> Any:
-    """Six digits are more than any of these figures has."""
+    """Seven digits are more than any of these figures has, also after it is rounded again."""
     if isinstance(value, float):
-        return float(f"{value:.6g}")
+        return float(f"{value:.7g}")
     if isinstance(value, dict):
         return {key: _rounded(part) for key, part in value.items()}
     return [_rounded(part) for part in value] if isinstance(value, list) else value
