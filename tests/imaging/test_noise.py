@@ -75,3 +75,40 @@ def test_transparent_places_do_not_count():
 def test_the_same_image_gives_the_same_estimate():
     image = noisy(data.coffee(), 10, cut_off=True)
     assert estimate_noise(image) == estimate_noise(image.copy())
+
+
+def ramp(side, channels):
+    along = np.add.outer(np.arange(side), np.arange(side)) / (2 * side)
+    return np.repeat((255 * (0.3 + 0.4 * along))[..., None], channels, axis=2)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("sigma", [5, 15, 25, 50])
+@pytest.mark.parametrize("side", [24, 32, 48, 64, 96, 128])
+def test_small_images(side, sigma, channels):
+    clean = ramp(side, channels)
+    found = [
+        255 * estimate_noise(noisy(clean, sigma, cut_off=True, seed=seed)) for seed in range(5)
+    ]
+    errors = np.sort(abs(np.array(found) - sigma))
+    assert errors[2] <= max(1, 0.07 * sigma)
+    # One of five draws of 24 × 24 values may be an unlikely one.
+    assert errors[-2 if side < 32 else -1] <= max(1.5, 0.12 * sigma)
+
+
+@pytest.mark.parametrize("sigma", [5, 15, 25])
+@pytest.mark.parametrize("side", [32, 48, 64, 96, 128])
+def test_small_parts_of_a_picture(side, sigma):
+    """Sky, and where the picture has more to show."""
+    clean = data.camera()
+    for top, left in ((20, 20), (20, 340), (120, 200), (360, 60)):
+        part = noisy(clean[top : top + side, left : left + side], sigma, cut_off=True)
+        assert abs(255 * estimate_noise(part) - sigma) <= max(1.5, 0.25 * sigma)
+
+
+def test_transparent_places_of_small_images_do_not_count():
+    image = np.full((60, 60, 1), 0.5)
+    image[:, 20:] += 0.1 * np.random.default_rng(0).standard_normal((60, 40, 1))
+    opaque = np.zeros((60, 60), bool)
+    opaque[:, 20:] = True
+    assert estimate_noise(image, opaque) == pytest.approx(0.1, rel=0.07)
