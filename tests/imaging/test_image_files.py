@@ -97,6 +97,70 @@ def test_sixteen_bits_of_tiffs_that_others_wrote(tmp_path, order, compression, c
     assert np.array_equal(read_image(tmp_path / "x.tif").pixels.channels(), array)
 
 
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("compression", [None, "zlib"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_one_channel_after_the_other(tmp_path, order, compression, dtype, channels):
+    array = values(channels, dtype)
+    tifffile.imwrite(
+        tmp_path / "x.tif",
+        np.moveaxis(array, -1, 0),
+        photometric="minisblack" if channels == 2 else "rgb",
+        planarconfig="separate",
+        extrasamples=["unassalpha"] if channels in (2, 4) else None,
+        byteorder=order,
+        compression=compression,
+        resolution=(300, 300),
+        resolutionunit="inch",
+    )
+    read = read_image(tmp_path / "x.tif")
+    assert np.array_equal(read.pixels.channels(), array)
+    if dtype == np.uint16 and channels > 2:
+        assert read.about.dpi == (300, 300)
+
+
+def test_inks_of_sixteen_bits_are_refused_one_after_the_other(tmp_path):
+    array = np.moveaxis(values(4, np.uint16), -1, 0)
+    tifffile.imwrite(tmp_path / "x.tif", array, photometric="separated", planarconfig="separate")
+    with pytest.raises(ImageError, match=r"x.tif: expected gray or RGB .*, got SEPARATED"):
+        read_image(tmp_path / "x.tif")
+
+
+def test_a_compression_that_is_not_known_is_told(tmp_path, monkeypatch):
+    tifffile.imwrite(tmp_path / "x.tif", values(3, np.float32), photometric="rgb")
+
+    def fail(page):
+        raise ValueError("<COMPRESSION.LZW: 5> requires the 'imagecodecs' package")
+
+    monkeypatch.setattr(tifffile.TiffPage, "asarray", fail)
+    with pytest.raises(ImageError, match=r"x.tif: its compression, \w+, needs imagecodecs"):
+        read_image(tmp_path / "x.tif")
+
+
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64])
+def test_zero_may_be_white(tmp_path, order, dtype):
+    array = values(1, dtype)[..., 0]
+    path = tmp_path / "x.tif"
+    tifffile.imwrite(path, array, photometric="miniswhite", byteorder=order)
+    white = 1 if np.dtype(dtype).kind == "f" else np.iinfo(dtype).max
+    found = read_image(path).pixels.colors[..., 0]
+    np.testing.assert_allclose(found, white - array, rtol=0, atol=1e-6)
+
+
+def test_the_limit_of_pixels_holds_for_every_tiff(tmp_path, monkeypatch):
+    path = tmp_path / "x.tif"
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)
+    for dtype, layout in ((np.float32, "contig"), (np.uint16, "separate")):
+        array = values(3, dtype)
+        stored = array if layout == "contig" else np.moveaxis(array, -1, 0)
+        tifffile.imwrite(path, stored, photometric="rgb", planarconfig=layout)
+        monkeypatch.setattr(tifffile.TiffPage, "asarray", None)  # nothing is to be unpacked
+        with pytest.raises(ImageError, match=r"x.tif claims to have .* megapixels"):
+            read_image(path)
+
+
 def test_sixteen_bits_that_we_write_others_read(tmp_path):
     array = values(3, np.uint16, (150, 40))
     write_image(tmp_path / "x.tif", Pixels(array), Metadata())

@@ -7,7 +7,7 @@ import re
 import secrets
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,7 +18,9 @@ from fwnet.imaging.errors import ImageError
 from fwnet.imaging.metadata import Metadata, read_metadata, without_inks
 from fwnet.imaging.pixels import Pixels, as_unit_range
 from fwnet.imaging.sixteen_bits import (
+    has_planes_beyond_pillow,
     has_sixteen_bits,
+    is_deep_negative,
     read_sixteen_bits,
     read_tiff,
     write_png,
@@ -158,7 +160,12 @@ def _read(path: Path) -> ImageFile:
             return ImageFile(Pixels.of_channels(array), about)
         with image:
             notes = _notes(image)
-            deep = has_sixteen_bits(image)
+            if has_planes_beyond_pillow(image):
+                dpi = read_metadata(image).dpi
+                file.seek(0)
+                array, about = read_tiff(file)
+                return ImageFile(Pixels.of_channels(array), replace(about, dpi=dpi), notes)
+            deep, negative = has_sixteen_bits(image), is_deep_negative(image)
             image.load()
             about = read_metadata(image)
             key = image.info.get("transparency")
@@ -168,6 +175,9 @@ def _read(path: Path) -> ImageFile:
             else:
                 image, about = without_inks(image, about)
                 pixels = Pixels.of_pillow(image)
+        if negative:
+            white = 1 if pixels.colors.dtype.kind == "f" else _white(pixels.colors)
+            pixels = Pixels(white - pixels.colors, pixels.alpha)
         if pixels.colors.dtype == np.uint16 and pixels.alpha is None and key is not None:
             pixels = _with_color_key(pixels, key)
         return ImageFile(pixels, about, notes)

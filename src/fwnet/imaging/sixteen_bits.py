@@ -15,7 +15,15 @@ from PIL import ExifTags, Image
 from fwnet.imaging.errors import ImageError
 from fwnet.imaging.metadata import EXIF_NAME, Metadata
 
-__all__ = ["has_sixteen_bits", "read_sixteen_bits", "read_tiff", "write_png", "write_tiff"]
+__all__ = [
+    "has_planes_beyond_pillow",
+    "has_sixteen_bits",
+    "is_deep_negative",
+    "read_sixteen_bits",
+    "read_tiff",
+    "write_png",
+    "write_tiff",
+]
 
 SIXTEEN_BITS = re.compile("(RGB|RGBA|LA);16[BLN]")  # Pillow's names of how bytes are unpacked
 
@@ -23,11 +31,36 @@ PNG_COLOR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}  # by the number of channels
 PNG_UP = 2  # the filter that stores the difference from the row above
 ROWS_AT_A_TIME = 64
 TIFF_DTYPES = ("u1", "u2", "f2", "f4", "f8")
+BITS, PHOTOMETRIC, PLANAR = 258, 262, 284  # tags of TIFF
+WHITE_IS_ZERO, BLACK_IS_ZERO, RGB = 0, 1, 2  # values of the second
+TIFF_KINDS = "1 to 4 channels of 8 or 16 bits or floating point"
+SEPARATE = 2  # of the third: one channel after the other
 
 
 def has_sixteen_bits(image: Image.Image) -> bool:
     """Whether an opened file, before it is loaded, has color of which Pillow would drop bits."""
     return any(SIXTEEN_BITS.fullmatch(_raw_mode(tile.args)) for tile in _tiles(image))
+
+
+def has_planes_beyond_pillow(image: Image.Image) -> bool:
+    """Whether an opened file is a TIFF with one channel after the other that Pillow misreads.
+
+    It takes the bytes of 16 bits for those of 8, and does not know gray and alpha.
+    """
+    tags = _tiff_tags(image)
+    bits = tags.get(BITS, (1,))
+    is_known = len(bits) != 2 and max(bits) <= 8
+    return len(bits) > 1 and not is_known and bool(tags.get(PLANAR) == SEPARATE)
+
+
+def is_deep_negative(image: Image.Image) -> bool:
+    """Whether an opened file is a TIFF in which 0 is white and Pillow does not turn that round."""
+    tags = _tiff_tags(image)
+    return max(tags.get(BITS, (1,))) > 8 and bool(tags.get(PHOTOMETRIC) == WHITE_IS_ZERO)
+
+
+def _tiff_tags(image: Image.Image) -> Any:
+    return getattr(image, "tag_v2", {}) if image.format == "TIFF" else {}
 
 
 def read_sixteen_bits(file: BinaryIO) -> np.ndarray:
@@ -124,21 +157,47 @@ def read_tiff(file: BinaryIO) -> tuple[np.ndarray, Metadata]:
 
     with tifffile.TiffFile(file) as opened:
         page = opened.pages.first
-        array = page.asarray()
+        _check_page(page)
+        try:
+            array = page.asarray()
+        except ValueError as error:
+            if "imagecodecs" not in str(error):
+                raise
+            name = getattr(page.compression, "name", page.compression)
+            raise ImageError(f"its compression, {name}, needs imagecodecs: install it") from error
         profile, orientation = (
             page.tags[number].value if number in page.tags else None for number in (34675, 274)
         )
+        is_planar = array.ndim == 3 and page.planarconfig == SEPARATE
+        is_negative = page.photometric == WHITE_IS_ZERO
     if array.ndim == 2:
         array = array[..., None]
+    if is_planar:
+        array = np.ascontiguousarray(np.moveaxis(array, 0, -1))
     if array.ndim != 3 or array.shape[2] > 4 or array.dtype.str[1:] not in TIFF_DTYPES:
-        kinds = "1 to 4 channels of 8 or 16 bits or floating point"
-        raise ImageError(f"expected {kinds}, got {array.dtype} of shape {array.shape}")
+        raise ImageError(f"expected {TIFF_KINDS}, got {array.dtype} of shape {array.shape}")
+    if is_negative:
+        white = np.iinfo(array.dtype).max if array.dtype.kind == "u" else 1
+        array[..., 0] = white - array[..., 0]
     if array.dtype.kind == "f":
         array = array.astype(np.float32, copy=False)
     tags = Image.Exif()
     if orientation:
         tags[ExifTags.Base.Orientation] = int(orientation)
     return array, Metadata(tags.tobytes() if orientation else None, profile or None)
+
+
+def _check_page(page: Any) -> None:
+    """Raise before memory is taken for what would not be of use."""
+    pixels = page.imagewidth * page.imagelength * page.imagedepth
+    limit = 2 * (Image.MAX_IMAGE_PIXELS or pixels)
+    if pixels > limit:
+        raise Image.DecompressionBombError(f"{pixels} pixels, more than {limit}")
+    if page.samplesperpixel > 4:
+        raise ImageError(f"expected {TIFF_KINDS}, got {page.samplesperpixel} channels")
+    if page.photometric not in (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB):
+        name = getattr(page.photometric, "name", page.photometric)
+        raise ImageError(f"expected gray or RGB where there are more than 8 bits, got {name}")
 
 
 def write_tiff(file: BinaryIO, channels: np.ndarray, about: Metadata) -> None:
