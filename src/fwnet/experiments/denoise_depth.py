@@ -7,15 +7,12 @@ from matplotlib.figure import Figure
 from fwnet.experiments.denoising import (
     MIDDLE,
     PSNR,
-    add_rows,
     check_any,
     compare,
     conv_fwnet,
     dncnn,
-    final_jobs,
-    finished,
     is_above,
-    learning_rates,
+    measure_networks,
     psnr_row,
 )
 from fwnet.experiments.experiment import Experiment, Lab, Result
@@ -31,16 +28,10 @@ def measure(lab: Lab, result: Result) -> None:
     """Train both at every depth; DnCNN has one layer more, and as many convolutions."""
     depths = DEPTHS[:2] if lab.quick else DEPTHS
     networks = [kind for depth in depths for kind in (conv_fwnet(depth), dncnn(depth + 1))]
-    rates = learning_rates(lab, result, sorted({network.family for network in networks}))
-    jobs = {network.name: final_jobs(lab, network, MIDDLE, rates) for network in networks}
-    if not lab.runner.finished_only:
-        lab.runner.run([job for listed in jobs.values() for job in listed])
-    for network in networks:
-        records = finished(lab, jobs[network.name])
-        add_rows(result, network, MIDDLE, records, None)
-        for row in result.rows:
-            if row.method == network.name:
-                row.setting["layers"] = network.options["num_layers"]
+    measure_networks(lab, result, networks, [MIDDLE])
+    layers = {network.name: network.options["num_layers"] for network in networks}
+    for row in result.rows:
+        row.setting["layers"] = layers[row.method]
     check_any(result)
     result.findings = _findings(result)
 

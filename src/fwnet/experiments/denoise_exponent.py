@@ -7,13 +7,10 @@ from matplotlib.figure import Figure
 from fwnet.experiments.denoising import (
     LEVELS,
     PSNR,
-    add_rows,
     check_any,
     fc_fwnet,
-    final_jobs,
-    finished,
     is_above,
-    learning_rates,
+    measure_networks,
     psnr_row,
 )
 from fwnet.experiments.experiment import Experiment, Lab, Result
@@ -34,18 +31,7 @@ PAPER = dict(
 
 def measure(lab: Lab, result: Result) -> None:
     """Train all three at all levels."""
-    rates = learning_rates(lab, result, [NETWORKS[-1].family])
-    jobs = {
-        (network.name, sigma): final_jobs(lab, network, sigma, rates)
-        for network in NETWORKS
-        for sigma in LEVELS
-    }
-    if not lab.runner.finished_only:
-        lab.runner.run([job for listed in jobs.values() for job in listed])
-    for network in NETWORKS:
-        for index, sigma in enumerate(LEVELS):
-            records = finished(lab, jobs[network.name, sigma])
-            add_rows(result, network, sigma, records, PAPER[network.name][index])
+    measure_networks(lab, result, NETWORKS, LEVELS, PAPER)
     check_any(result)
     result.findings = _findings(result)
 

@@ -16,15 +16,13 @@ from fwnet.experiments.denoising import (
     PSNR,
     SSIM,
     Data,
-    add_rows,
     check_any,
     compare,
     conv_fwnet,
-    final_jobs,
     finished,
     images_of,
     is_above,
-    learning_rates,
+    measure_networks,
     measured_on,
     psnr_row,
     table_networks,
@@ -85,21 +83,7 @@ class ClassicalDenoising(Job):
 
 def measure(lab: Lab, result: Result) -> None:
     """Train all networks at all levels; run the methods that are none."""
-    networks = table_networks()
-    rates = learning_rates(lab, result, sorted({network.family for network in networks}))
-    jobs = {
-        (network.name, sigma): final_jobs(lab, network, sigma, rates)
-        for network in networks
-        for sigma in LEVELS
-    }
-    if not lab.runner.finished_only:
-        lab.runner.run([job for listed in jobs.values() for job in listed])
-    for network in networks:
-        for index, sigma in enumerate(LEVELS):
-            printed = PAPER.get(network.name)
-            records = finished(lab, jobs[network.name, sigma])
-            paper = printed[index] if printed else None
-            add_rows(result, network, sigma, records, paper)
+    measure_networks(lab, result, table_networks(), LEVELS, PAPER)
     _add_classical(lab, result)
     check_any(result)
     result.findings = _findings(result)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -506,6 +506,31 @@ def add_rows(
     result.curves[network.name] = {
         key: records[0][key] for key in ("num_parameters", "multiply_adds")
     }
+
+
+def measure_networks(
+    lab: Lab,
+    result: Result,
+    networks: Sequence[Network],
+    levels: Sequence[float],
+    paper: Mapping[str, Sequence[float]] | None = None,
+) -> None:
+    """Choose learning rates, train every network at every level, and put what came into rows.
+
+    paper: The printed figures of a network, one a level.
+    """
+    rates = learning_rates(lab, result, sorted({network.family for network in networks}))
+    jobs = {
+        (network.name, sigma): final_jobs(lab, network, sigma, rates)
+        for network in networks
+        for sigma in levels
+    }
+    if not lab.runner.finished_only:  # all at once, so that many can work on them
+        lab.runner.run([job for listed in jobs.values() for job in listed])
+    for network in networks:
+        printed = (paper or {}).get(network.name, [None] * len(levels))
+        for sigma, figure in zip(levels, printed, strict=True):
+            add_rows(result, network, sigma, finished(lab, jobs[network.name, sigma]), figure)
 
 
 def psnr_row(result: Result, name: str, sigma: float) -> Row | None:
