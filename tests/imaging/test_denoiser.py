@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from scipy.ndimage import gaussian_filter
 from skimage import data
 
 import fwnet
@@ -14,7 +15,7 @@ from fwnet import ConvFWNet, DnCNN, FWNet
 from fwnet.imaging import DEFAULT_MODELS, Denoiser, ImageError, denoise
 from fwnet.imaging.pixels import Pixels
 from fwnet.metrics import psnr
-from fwnet.models import MODELS
+from fwnet.models import MODELS, ModelFileError
 
 
 class Halved(ConvFWNet):
@@ -159,6 +160,8 @@ BAD = {
     "16 bits": (torch.full((9, 7), 6e4), ImageError, "in [0, 1], a little more where"),
     "nan": (np.full((9, 7), np.nan), ImageError, "must be finite"),
     "infinity": (torch.full((9, 7), math.inf), ImageError, "must be finite"),
+    "empty tensor": (torch.zeros(0, 5), ImageError, "at least 1 × 1 pixels, got 5 × 0"),
+    "empty batch of nothing": (torch.zeros(0, 1, 9, 0), ImageError, "got 0 × 9"),
     "empty": (np.zeros((0, 7)), ImageError, "at least 1 × 1 pixels, got 7 × 0"),
     "integers": (
         Image.fromarray(np.full((9, 7), 70000, np.int32)),
@@ -201,6 +204,26 @@ def test_sigma_is_what_the_network_sees():
         denoiser = Denoiser(halved())
         denoiser.run(Pixels(image[..., None]), float(sigma))
         assert denoiser.model.seen == pytest.approx([min(float(sigma), 55 / 255)])
+
+
+@pytest.mark.parametrize(
+    ("notes", "largest"),
+    [
+        ({"sigma": [0.0, 30.0]}, 30), ({"sigma": 20.0}, 20), ({"sigma": [10, 100]}, 100),
+        ({}, 55), (None, 55), ({"sigma": "strong"}, 55), ({"sigma": []}, 55), ({"sigma": 0}, 55),
+    ],
+)  # fmt: skip
+def test_a_file_says_what_noise_its_network_knows(network, tmp_path, notes, largest):
+    network.save(tmp_path / "mine.safetensors", notes)
+    image = Pixels(values((9, 7, 1), np.float32))
+    for sigma in (0.05, 0.2, 0.9):
+        denoiser, seen = Denoiser(tmp_path / "mine.safetensors"), []
+        denoiser.model.register_forward_pre_hook(lambda _, given, seen=seen: seen.append(given))
+        denoiser.run(image, sigma)
+        ((x, told),) = seen
+        assert told == pytest.approx(min(sigma, largest / 255))
+        pulled = 0.5 + min(1, largest / 255 / sigma) * (image.colors[..., 0] - 0.5)
+        np.testing.assert_allclose(x[0, 0].numpy(), pulled, rtol=0, atol=1e-6)
 
 
 def test_sigma_is_estimated_once_for_all_tiles():
@@ -279,10 +302,27 @@ def test_models_come_from_files(network, tmp_path):
         denoise(image, 0.1, "nosuch")
 
 
+def test_what_keeps_a_model_from_being_loaded_is_told(network, tmp_path):
+    network.save(tmp_path / "mine.safetensors")
+    for name in (DEFAULT_MODELS[1], tmp_path / "mine.safetensors"):
+        for device in ("nosuch", "cuda:99"):
+            with pytest.raises(ValueError, match=f"device must be .*, got '{device}'"):
+                fwnet.load_model(name, device=device)
+    with pytest.raises(ModelFileError, match="no model and no file is called 'xxx"):
+        fwnet.load_model("x" * 400)
+    for path in (tmp_path / ("x" * 400), f"{tmp_path}/{'x' * 400}.safetensors"):
+        with pytest.raises(ModelFileError, match="cannot be read: File name too long"):
+            fwnet.load_model(path)
+
+
 def test_other_models_are_refused(tmp_path):
     FWNet(4, 6, 2, radius=1.0).save(tmp_path / "coder.safetensors")
     with pytest.raises(ImageError, match=r"network for images, got .* holds a FWNet"):
         denoise(np.zeros((9, 7)), 0.1, tmp_path / "coder.safetensors")
+    with pytest.raises(ImageError, match="network for images, got a FWNet"):
+        denoise(np.zeros((9, 7)), 0.1, FWNet(4, 6, 2, radius=1.0))
+    with pytest.raises(TypeError, match="a name, a path or a network for images, got Linear"):
+        denoise(np.zeros((9, 7)), 0.1, torch.nn.Linear(2, 2))
     with pytest.raises(ImageError, match="1 or 3 channels, got one for 2"):
         denoise(np.zeros((9, 7)), model=ConvFWNet(1, 4, in_channels=2))
 
@@ -336,18 +376,52 @@ def test_public_name():
     assert fwnet.imaging.denoise is denoise
 
 
+def gain(result, noisy, clean):
+    """By how many dB the result is nearer to the clean image than the noisy one."""
+    after, before = (
+        psnr(torch.from_numpy(one / 255)[None], torch.from_numpy(clean / 255)[None]).item()
+        for one in (result, noisy)
+    )
+    return after - before
+
+
+def with_noise(clean, sigma):
+    noise = np.random.default_rng(0).standard_normal(clean.shape)
+    return (clean + sigma * noise).clip(0, 255).round().astype(np.uint8)
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("known", [False, True])
 def test_shipped_networks_remove_noise(channels, known):
     clean = data.chelsea()[100:250, 100:300] if channels == 3 else data.camera()[:200, 100:300]
-    noise = np.random.default_rng(0).standard_normal(clean.shape)
-    noisy = (clean + 25 * noise).clip(0, 255).round().astype(np.uint8)
-    result = denoise(noisy, 25 / 255 if known else None)
-    before, after = (
-        psnr(torch.from_numpy(one / 255)[None], torch.from_numpy(clean / 255)[None])
-        for one in (noisy, result)
-    )
-    assert after > before + 3
+    noisy = with_noise(clean, 25)
+    assert gain(denoise(noisy, 25 / 255 if known else None), noisy, clean) > 9
+
+
+ONE_LEVEL = [card.name for card in fwnet.list_models("denoise") if "_s" in card.name]
+
+
+def test_there_are_six_networks_for_one_level():
+    assert len(ONE_LEVEL) == 6
+
+
+@pytest.mark.parametrize("name", ONE_LEVEL)
+def test_networks_for_one_level_do_better_than_a_blur(name):
+    sigma = int(name.rpartition("_s")[2])
+    clean = data.camera()[:200, 100:300]
+    noisy = with_noise(clean, sigma)
+    blurs = (gaussian_filter(noisy.astype(float), width) for width in np.linspace(0.4, 3, 14))
+    best = max(gain(blur, noisy, clean) for blur in blurs)
+    assert gain(denoise(noisy, model=name), noisy, clean) > best + 1
+
+
+@pytest.mark.parametrize("side", [24, 32, 48, 64])
+def test_the_estimate_serves_small_images(side):
+    """Nearly as good as the true noise level."""
+    clean = data.camera()[20 : 20 + side, 20 : 20 + side]
+    noisy = with_noise(clean, 25)
+    told, estimated = (gain(denoise(noisy, sigma), noisy, clean) for sigma in (25 / 255, None))
+    assert estimated > told - 1
 
 
 @pytest.mark.parametrize("channels", [1, 3])

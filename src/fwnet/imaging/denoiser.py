@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -19,15 +19,15 @@ from fwnet.imaging.errors import ImageError
 from fwnet.imaging.noise import estimate_noise
 from fwnet.imaging.pixels import Pixels, map_images
 from fwnet.imaging.tiling import apply_tiled
-from fwnet.models import ImageModel
-from fwnet.zoo import load_model
+from fwnet.models import ImageModel, Model
+from fwnet.zoo import load_model, read_notes
 
 __all__ = ["DEFAULT_MODELS", "Denoised", "Denoiser", "checked_sigma", "denoise"]
 
 # By the number of channels: what serves every σ.
 DEFAULT_MODELS = {1: "conv_fwnet_t16.denoise_gray", 3: "conv_fwnet_t16.denoise_color"}
 
-LARGEST_SIGMA = 55 / 255  # that the networks of the package were trained for
+LARGEST_SIGMA = 55 / 255  # that networks were trained for if their files do not say another
 
 # Sides of tiles. With T = 16 and 64 maps one of 384 × 384 takes about 200 MB; larger ones are no
 # faster on a CPU, and on a GPU small ones do not fill it.
@@ -74,6 +74,7 @@ class Denoiser:
         self.device = _device(device)
         self.tile = tile or (TILE_CPU if self.device.type == "cpu" else TILE_GPU)
         self._loaded: dict[str, ImageModel] = {}
+        self._largest_sigmas: dict[ImageModel, float] = {}
         self.model = None if model is None else self._prepared(model)
 
     def takes_sigma(self) -> bool:
@@ -127,12 +128,13 @@ class Denoiser:
     def _call(self, model: ImageModel, x: Tensor, sigma: float | None) -> Tensor:
         dtype = next((weight.dtype for weight in model.parameters()), x.dtype)
         x = x.to(self.device, dtype).contiguous(memory_format=torch.channels_last)
-        if sigma is None or sigma <= LARGEST_SIGMA:
+        largest = self._largest_sigmas[model]
+        if sigma is None or sigma <= largest:
             y: Tensor = model(x, sigma)
             return y.float()
-        # Pulled towards gray, the image has a noise that the networks know.
-        scale = LARGEST_SIGMA / sigma
-        pulled: Tensor = model(0.5 + scale * (x - 0.5), LARGEST_SIGMA)
+        # Pulled towards gray, the image has a noise that the network knows.
+        scale = largest / sigma
+        pulled: Tensor = model(0.5 + scale * (x - 0.5), largest)
         return 0.5 + (pulled.float() - 0.5) / scale
 
     def _model_for(self, channels: int) -> ImageModel:
@@ -150,11 +152,19 @@ class Denoiser:
 
     def _prepared(self, model: str | Path | ImageModel) -> ImageModel:
         """A copy of our own, which nobody minds to find elsewhere in memory and in another mode."""
+        if isinstance(model, Model) and not isinstance(model, ImageModel):
+            raise ImageError(f"expected a network for images, got a {type(model).__name__}")
+        if not isinstance(model, str | Path | ImageModel):
+            raise TypeError(
+                f"model must be a name, a path or a network for images, got {type(model).__name__}"
+            )
         loaded: Any = copy.deepcopy(model) if isinstance(model, ImageModel) else load_model(model)
         if not isinstance(loaded, ImageModel):
             raise ImageError(
                 f"expected a network for images, got {model}, which holds a {type(loaded).__name__}"
             )
+        notes = {} if isinstance(model, ImageModel) else read_notes(model)
+        self._largest_sigmas[loaded] = _largest_sigma(notes)
         if loaded.in_channels not in DEFAULT_MODELS:
             raise ImageError(
                 f"expected a network for 1 or 3 channels, got one for {loaded.in_channels}"
@@ -247,6 +257,16 @@ def checked_sigma(sigma: float | None) -> float | None:
         hint = f": write sigma={value:g}/255" if 1 < value <= 255 else ""
         raise ImageError(f"sigma must be in [0, 1], the scale of the image, got {value:g}{hint}")
     return value
+
+
+def _largest_sigma(notes: Mapping[str, Any]) -> float:
+    """The strongest noise that a network was trained for, by what training wrote to its file."""
+    told = notes.get("sigma")  # a number or an interval, of 255
+    levels = told if isinstance(told, list) else [told]
+    if not levels or not all(isinstance(level, int | float) for level in levels):
+        return LARGEST_SIGMA
+    largest = max(levels) / 255
+    return largest if 0 < largest <= 1 else LARGEST_SIGMA
 
 
 def _device(device: str | torch.device | None) -> torch.device:

@@ -36,10 +36,7 @@ class Pixels:
         """Take (h, w, channels) apart, and refuse values that are out of range."""
         channels = array.shape[2]
         if min(array.shape[:2]) < 1:
-            raise ImageError(
-                f"an image must have at least 1 × 1 pixels, "
-                f"got {array.shape[1]} × {array.shape[0]} (width × height)"
-            )
+            raise _no_pixels(*array.shape[:2])
         _check_values(array)
         has_alpha = channels in (2, 4)
         colors = array[..., : channels - has_alpha]
@@ -151,6 +148,8 @@ def _map_tensor(image: Tensor, function: Callable[[Pixels], np.ndarray]) -> Tens
         raise ImageError(
             f"an image must have uint8, uint16 or floating-point values, got {image.dtype}"
         )
+    if 0 in image.shape[-2:]:
+        raise _no_pixels(image.shape[-2], image.shape[-1])
     stored = image.detach().cpu()
     if stored.is_floating_point() and stored.dtype != torch.float64:
         stored = stored.float()  # NumPy has no bfloat16
@@ -162,6 +161,12 @@ def _map_tensor(image: Tensor, function: Callable[[Pixels], np.ndarray]) -> Tens
         array = Pixels(function(pixels), pixels.alpha).channels()
         new[index] = torch.from_numpy(array).permute(2, 0, 1)
     return new.reshape(image.shape).to(image.device, image.dtype)
+
+
+def _no_pixels(height: int, width: int) -> ImageError:
+    return ImageError(
+        f"an image must have at least 1 × 1 pixels, got {width} × {height} (width × height)"
+    )
 
 
 def _check_values(array: np.ndarray) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "MODELS",
     "Model",
     "SignalModel",
+    "check_device",
     "create_model",
     "load_model",
     "read_model",
@@ -119,19 +120,34 @@ def load_model(
 
     dtype: By default that of the weights in the file.
     """
+    check_device(device)
     about, weights = read_model(path)
     try:
-        return restore_model(about["model"], about["config"], weights, dtype).to(device)
+        model = restore_model(about["model"], about["config"], weights, dtype)
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"{path} holds a model that cannot be made here: {error}") from error
     except RuntimeError as error:
         lines = str(error).strip().splitlines()
         raise ModelFileError(f"{path} does not fit its configuration: {lines[-1]}") from error
+    return model.to(device)
+
+
+def check_device(device: str | torch.device) -> None:
+    """Raise unless torch can compute there, on this machine."""
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:  # the latter where torch is built without CUDA
+        raise ValueError(
+            f"device must be cpu or another that torch has here, got {str(device)!r}"
+        ) from error
 
 
 def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return what a file says of its model (model, config, version, notes), and the weights."""
-    weights, metadata = read_weights(Path(path))
+    try:
+        weights, metadata = read_weights(Path(path))
+    except OSError as error:  # a name too long, a folder without permission
+        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
     try:
         about = json.loads(metadata[METADATA_KEY])
         _ = about["model"], about["config"]

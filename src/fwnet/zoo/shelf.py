@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from fwnet import models
 from fwnet.models import Model, ModelFileError
+from fwnet.models.model import check_device
 from fwnet.zoo.card import TASKS, Card
 
-__all__ = ["SHIPPED", "card_path", "find_card", "list_models", "load_model", "weights_path"]
+__all__ = [
+    "SHIPPED",
+    "card_path",
+    "find_card",
+    "list_models",
+    "load_model",
+    "read_notes",
+    "weights_path",
+]
 
 SHIPPED = Path(__file__).parent
 
@@ -60,16 +71,31 @@ def load_model(
         device: Where to put it.
         folder: Where else to look for names.
     """
+    check_device(device)
+    path, is_name = _find(name_or_path, folder)
+    return models.load_model(path, device, torch.float32 if is_name else None)
+
+
+def read_notes(name_or_path: str | Path, folder: Path = SHIPPED) -> dict[str, Any]:
+    """Return what the file of such a model says beside weights and configuration."""
+    about, _ = models.read_model(_find(name_or_path, folder)[0])
+    notes = about.get("notes")
+    return notes if isinstance(notes, dict) else {}
+
+
+def _find(name_or_path: str | Path, folder: Path) -> tuple[Path, bool]:
+    """The file of a model, and whether it is one of the package, which is then whole."""
     path = Path(name_or_path)
-    is_name = str(name_or_path) in _names(folder) and not isinstance(name_or_path, Path)
-    if not is_name:
+    if isinstance(name_or_path, Path) or name_or_path not in _names(folder):
         looks_like_a_path = len(path.parts) > 1 or path.suffix == ".safetensors"
-        if not path.exists() and not looks_like_a_path:
+        # os.path does not raise for a name that is too long.
+        if not looks_like_a_path and not os.path.exists(path):  # noqa: PTH110
             raise _unknown(f"no model and no file is called {name_or_path!r}", path.name, folder)
-        return models.load_model(path, device)
-    card = find_card(path.name, folder)
-    _check_digest(card, weights_path(card.name, folder))
-    return models.load_model(weights_path(card.name, folder), device, torch.float32)
+        return path, False
+    card = find_card(name_or_path, folder)
+    file = weights_path(card.name, folder)
+    _check_digest(card, file)
+    return file, True
 
 
 def _names(folder: Path) -> list[str]:
