@@ -219,6 +219,90 @@ def test_compare(folder):
     assert not Path("other.png").exists()
 
 
+def test_comparisons_of_equal_stems(folder):
+    Path("many").mkdir()
+    for name in ("a.png", "a-compare.png", "b.png", "b.tif", "b.webp"):
+        Image.fromarray(data.chelsea()[:20, :30]).save(f"many/{name}")
+    result = run("many", "clean", "--compare", "--sigma", 30, "--force")
+    assert result.exit_code == 0
+    assert len(os.listdir("clean")) == 10  # noqa: PTH208
+    assert opened("clean/a-compare.png").size == (30, 20)
+    assert opened("clean/a.png-compare.png").size == (60, 20)
+
+
+def test_names_that_are_too_long(folder):
+    long = "x" * 300 + ".png"
+    for arguments in ([long, "clean.png"], ["photos/a.png", long], [long, long], [long, "out/"]):
+        result = run(*arguments)
+        assert result.exit_code == 2
+        assert result.stderr.startswith("Error: ")
+        assert result.stderr.endswith("File name too long\n")
+        assert result.stderr.count("\n") == 1
+    result = run("photos/a.png", long, "clean")
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert Path("clean/a.png").exists()
+    result = run("photos/a.png", "b.png", options=["--model", "x" * 400])
+    assert result.stderr.startswith("Error: no model and no file is called 'xxx")
+    result = run("photos/a.png", "b.png", options=["--model", "photos/" + "x" * 400])
+    assert result.stderr == f"Error: photos/{'x' * 400} cannot be read: File name too long\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions are another matter there")
+def test_a_folder_that_may_not_be_entered(folder):
+    Path("locked").mkdir()
+    Path("locked").chmod(0)
+    try:
+        if os.access("locked", os.X_OK):
+            pytest.skip("this user enters everywhere")
+        for arguments in (["locked/x.png", "y.png"], ["photos/a.png", "locked/x.png"]):
+            result = run(*arguments)
+            assert result.exit_code == 2
+            assert result.stderr.count("\n") == 1
+            assert "ermission" in result.stderr
+    finally:
+        Path("locked").chmod(0o700)
+
+
+NO_MEMORY = [
+    MemoryError(),
+    torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate memory"),
+]
+
+
+@pytest.mark.parametrize("error", NO_MEMORY, ids=["NumPy", "GPU", "CPU"])
+@pytest.mark.parametrize("where", ["Denoiser.run", "write_image", "_write_comparison"])
+def test_too_little_memory_for_one_file(folder, monkeypatch, error, where):
+    import fwnet.imaging.file_denoiser as module
+
+    place = module.Denoiser if where == "Denoiser.run" else module
+    name = where.rpartition(".")[2]
+    working, calls = getattr(place, name), []
+
+    def fail_once(*arguments):
+        calls.append(arguments)
+        if len(calls) == 1:
+            raise error
+        return working(*arguments)
+
+    monkeypatch.setattr(place, name, fail_once)
+    result = run("photos", "clean", "--compare")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "Error: photos/a.png: there is not enough memory: try a smaller --tile\n"
+    )
+    assert Path("clean/sub/b-compare.png").exists()
+
+
+def test_names_are_printed_as_they_are(folder):
+    Path("photos/a.png").rename("a:cat:b[bold].png")
+    result = run("a:cat:b[bold].png", "c:dog:.png")
+    assert result.stdout.startswith("a:cat:b[bold].png: ")
+    assert result.stdout.endswith("written to c:dog:.png\n")
+    assert run(":cat:.png", "d.png").stderr == "Error: :cat:.png does not exist\n"
+
+
 def test_comparisons_show_deep_and_turned_images_as_viewers_do(folder):
     tags = Image.Exif()
     tags[0x0112] = 6
@@ -289,7 +373,14 @@ def test_a_network_for_color_meets_a_gray_image(folder):
     assert Path("clean/a.png").exists()
 
 
-def test_tiles_change_nothing(folder):
+def test_the_default_tile_changes_nothing(folder):
+    Image.fromarray(data.camera()[:40, :500]).save("wide.png")
+    assert run("wide.png", "tiled.png", "--sigma", 20).exit_code == 0
+    assert run("wide.png", "whole.png", "--sigma", 20, "--tile", 500).exit_code == 0
+    assert Path("tiled.png").read_bytes() == Path("whole.png").read_bytes()
+
+
+def test_small_tiles_change_next_to_nothing(folder):
     assert run("photos/a.png", "whole.png", "--sigma", 20).exit_code == 0
     assert run("photos/a.png", "tiled.png", "--sigma", 20, "--tile", 16).exit_code == 0
     whole, tiled = (np.asarray(opened(name)).astype(int) for name in ("whole.png", "tiled.png"))

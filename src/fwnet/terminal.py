@@ -43,7 +43,7 @@ __all__ = [
 
 def say(line: str) -> None:
     """One line on stderr, however long."""
-    Console(stderr=True).print(line, highlight=False, markup=False, soft_wrap=True)
+    Console(stderr=True).print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def is_first_process() -> bool:
@@ -151,7 +151,7 @@ def print_result(experiment: Experiment, result: Result, paths: list[Path]) -> N
     for line in [f"The paper: {result.claim}", *result.findings]:
         console.print(f"• {line}", highlight=False, markup=False)
     saved = " and ".join(str(path) for path in paths)
-    console.print(f"Saved to {saved}.", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"Saved to {saved}.", highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def print_coder(report: CoderReport, output: Path) -> None:
@@ -174,7 +174,7 @@ def print_coder(report: CoderReport, output: Path) -> None:
         f"fwnet encode DATA.npy --model {report.model_path} -o CODES.npy",
     ]
     for line in lines:
-        Console().print(line, highlight=False, markup=False, soft_wrap=True)
+        Console().print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def print_denoiser(report: DenoiserReport, output: Path) -> None:
@@ -201,7 +201,7 @@ def print_denoiser(report: DenoiserReport, output: Path) -> None:
         f"fwnet denoise IN OUT --model {report.model_path}",
     ]
     for line in lines:
-        Console().print(line, highlight=False, markup=False, soft_wrap=True)
+        Console().print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 @contextmanager
@@ -245,7 +245,7 @@ def print_codes(report: EncodeReport) -> None:
         f"written to {report.output}",
     ]
     for line in lines:
-        Console().print(line, highlight=False, markup=False, soft_wrap=True)
+        Console().print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def print_models(cards: list[Card]) -> None:
@@ -289,7 +289,7 @@ def print_card(card: Card) -> None:
     width = max(len(name) for name in facts)
     lines = [f"{name:{width}}  {value}" for name, value in facts.items()]
     for line in [card.name, card.summary, "", *lines]:
-        Console().print(line, highlight=False, markup=False, soft_wrap=True)
+        Console().print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 @contextmanager
@@ -340,7 +340,7 @@ def print_denoised(file: DenoisedFile) -> None:
     places = " and ".join(str(path) for path in (file.place, file.compared) if path is not None)
     size = f"{file.width} × {file.height}"
     line = f"{file.source}: {size}, {noise}, {file.seconds:.1f} s, written to {places}"
-    Console().print(line, highlight=False, markup=False, soft_wrap=True)
+    Console().print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def print_report(console: Console, report: Report) -> None:

@@ -98,3 +98,46 @@ def test_several_files_need_a_folder(folder):
 
 def test_compare_path():
     assert compare_path(Path("out/a.b.jpg")) == Path("out/a.b-compare.png")
+    assert compare_path(Path("out/a.jpg"), with_suffix=True) == Path("out/a.jpg-compare.png")
+
+
+def compared(inputs, output):
+    jobs = list_jobs(inputs, output, compare=True)
+    return [(job.place.name, job.compared and job.compared.name, job.problem) for job in jobs]
+
+
+def test_comparisons_have_places_of_their_own(folder):
+    assert compared(["x.png"], "y.jpg") == [("y.jpg", "y-compare.png", None)]
+    for name in ("a.png", "a-compare.png", "b.png", "b.tif", "b.webp"):
+        Path("empty", name).touch()
+    assert compared(["empty"], "out") == [
+        ("a-compare.png", "a-compare-compare.png", None),
+        ("a.png", "a.png-compare.png", None),
+        ("b.png", "b.png-compare.png", None),
+        ("b.tif", "b.tif-compare.png", None),
+        ("b.webp", "b.webp-compare.png", None),
+    ]
+    assert all(job.compared is None for job in list_jobs(["empty"], "out"))
+
+
+def test_a_comparison_without_a_place_is_told(folder):
+    for name in ("a.png", "a-compare.png", "a.png-compare.png"):
+        Path("empty", name).touch()
+    problems = [problem for *_, problem in compared(["empty"], "out")]
+    path, needed = Path("out/a.png-compare.png"), Path("empty/a.png-compare.png")
+    expected = f"the comparison of empty/a.png would go to {path}, which {needed} needs"
+    assert [problem for problem in problems if problem] == [expected]
+
+
+def test_a_comparison_is_not_written_over_its_source(folder):
+    Path("b-compare.png").touch()
+    assert compared(["b-compare.png"], "b.png") == [("b.png", "b.png-compare.png", None)]
+
+
+def test_names_that_cannot_be_looked_at_are_files(folder):
+    long = "x" * 300 + ".png"
+    assert pairs([long], "y.png") == [(long, "y.png")]
+    assert pairs(["x.png"], long) == [("x.png", long)]
+    assert pairs(["x.png", long], "out") == [("x.png", "out/x.png"), (long, f"out/{long}")]
+    Path("loop.png").symlink_to("loop.png")
+    assert pairs(["x.png", "loop.png"], "out")[1] == ("loop.png", "out/loop.png")

@@ -195,6 +195,10 @@ def test_every_format_takes_every_image(tmp_path, suffix, channels, dtype):
     result = read_image(path).pixels
     assert result.colors.shape[:2] == (20, 30)
     assert (result.alpha is not None) == (channels in (2, 4) and kind.alpha)
+    assert ("no color" in lost) == (channels > 2 and suffix == ".pgm")
+    if channels > 2 and suffix == ".pgm":
+        array = array @ np.array([[0.299], [0.587], [0.114], [0]])[:channels]
+        array = array if dtype == np.float32 else np.rint(array).astype(dtype)
     if suffix not in (".jpg", ".jpeg", ".webp"):
         scale = {np.dtype("u1"): 255, np.dtype("u2"): 65535}
         unit = [one / scale.get(one.dtype, 1) for one in (result.colors, array)]
@@ -400,9 +404,29 @@ def test_what_an_encoder_refuses_is_told_in_a_line(tmp_path):
     with pytest.raises(ImageError, match=r"cannot write .*x.webp: ") as caught:
         write_image(tmp_path / "x.webp", pixels, Metadata())
     assert "\n" not in str(caught.value)
-    with pytest.raises(ImageError, match=r"cannot write .*x.jpg: EXIF data is too long"):
-        write_image(tmp_path / "x.jpg", pixels, Metadata(exif() + bytes(70_000)))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_more_exif_than_jpeg_holds_is_left_out_but_for_the_orientation(tmp_path):
+    about = Metadata(exif(6) + bytes(70_000), PROFILE)
+    path = tmp_path / "x.jpg"
+    (note,) = write_image(path, Pixels(values(3, np.uint8)), about)
+    assert note.startswith("JPEG holds 65,533 bytes of EXIF, and this image has 70,")
+    read = read_image(path).about
+    assert (read.orientation, read.profile) == (6, PROFILE)
+    assert write_image(tmp_path / "x.png", Pixels(values(3, np.uint8)), about) == []
+
+
+def test_a_name_may_be_as_long_as_the_system_lets_it(tmp_path):
+    pixels = Pixels(values(3, np.uint8))
+    path = tmp_path / ("x" * 251 + ".png")
+    write_image(path, pixels, Metadata())
+    assert np.array_equal(read_image(path).pixels.colors, pixels.colors)
+    path = tmp_path / ("x" * 300 + ".png")
+    with pytest.raises(ImageError, match=r"cannot write .*: File name too long"):
+        write_image(path, pixels, Metadata())
+    with pytest.raises(ImageError, match=r"cannot be read: File name too long"):
+        read_image(path)
 
 
 @pytest.mark.parametrize("name", ["a.png", "a.JPG", "a.gif", "a.tiff", "a.webp", "a.bmp", "a.ico"])

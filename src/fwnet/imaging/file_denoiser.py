@@ -14,7 +14,7 @@ from PIL import Image
 
 from fwnet.imaging.denoiser import Denoiser, checked_sigma
 from fwnet.imaging.errors import ImageError
-from fwnet.imaging.file_lists import Job, compare_path, list_jobs
+from fwnet.imaging.file_lists import Job, list_jobs
 from fwnet.imaging.image_files import read_image, write_image, write_whole
 from fwnet.imaging.metadata import Metadata
 from fwnet.imaging.pixels import Pixels, as_unit_range
@@ -102,12 +102,13 @@ def denoise_files(
         model: A name of `fwnet.list_models` or a path; see `fwnet.denoise`.
         device: Where to compute.
         tile: The side of the tiles that large images are cut into.
-        compare: Whether to write before and after side by side, too, as NAME-compare.png.
+        compare: Whether to write before and after side by side, too, as NAME-compare.png, or as
+            NAME.SUFFIX-compare.png where another file has that name.
         force: Whether files that exist may be overwritten.
         progress: Called with a `DenoiseProgress` after every tile.
     """
     sigma = checked_sigma(sigma)
-    jobs = list_jobs(inputs, output)
+    jobs = list_jobs(inputs, output, compare=compare)
     denoiser = Denoiser(model, device=device, tile=tile)
     for index, job in enumerate(jobs):
 
@@ -115,25 +116,30 @@ def denoise_files(
             if progress is not None:
                 progress(DenoiseProgress(job.source, index, len(jobs), done, pixels))
 
+        outcome: DenoisedFile | FailedFile
         try:
             if job.problem is not None:
                 raise ImageError(job.problem)
-            yield _denoise_file(job, denoiser, sigma, compare, force, tell)
+            outcome = _denoise_file(job, denoiser, sigma, force, tell)
         except ImageError as error:
-            yield FailedFile(job.source, str(error))
+            outcome = FailedFile(job.source, str(error))
+        except (MemoryError, RuntimeError) as error:
+            if not _is_out_of_memory(error):
+                raise
+            reason = f"{job.source}: there is not enough memory: try a smaller --tile"
+            outcome = FailedFile(job.source, reason)
+        yield outcome
 
 
 def _denoise_file(
     job: Job,
     denoiser: Denoiser,
     sigma: float | None,
-    compare: bool,
     force: bool,
     tell: Callable[[int, int], None],
 ) -> DenoisedFile:
     start = time.monotonic()
-    compared = compare_path(job.place) if compare else None
-    for place in (job.place, compared):
+    for place in (job.place, job.compared):
         if place is not None:
             _check_place(place, force)
     read = read_image(job.source)
@@ -141,11 +147,11 @@ def _denoise_file(
     tell(0, height * width)
     try:
         found = denoiser.run(read.pixels, sigma, tell)
-    except (ValueError, torch.OutOfMemoryError, MemoryError) as error:
-        raise ImageError(f"{job.source}: {_in_words(error)}") from error
+    except ValueError as error:
+        raise ImageError(f"{job.source}: {' '.join(str(error).split())}") from error
     notes = write_image(job.place, Pixels(found.colors, read.pixels.alpha), read.about)
-    if compared is not None:
-        _write_comparison(compared, read.pixels.colors, found.colors, read.about)
+    if job.compared is not None:
+        _write_comparison(job.compared, read.pixels.colors, found.colors, read.about)
     return DenoisedFile(
         job.source,
         job.place,
@@ -155,7 +161,7 @@ def _denoise_file(
         estimated=sigma is None and found.sigma is not None,
         seconds=time.monotonic() - start,
         notes=(*read.notes, *notes),
-        compared=compared,
+        compared=job.compared,
     )
 
 
@@ -163,13 +169,14 @@ def _check_place(place: Path, force: bool) -> None:
     """Find out before the work whether its result can be written; make the folder for it."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
+        exists, is_file = place.exists(), place.is_file()
     except OSError as error:
         raise ImageError(f"cannot write {place}: {error.strerror}") from error
     if not os.access(place.parent, os.W_OK | os.X_OK):
         raise ImageError(f"cannot write {place}: no permission in {place.parent}")
-    if place.exists() and not place.is_file():
+    if exists and not is_file:
         raise ImageError(f"cannot write {place}: it exists and is not a file")
-    if place.exists() and not force:
+    if exists and not force:
         raise ImageError(f"{place} exists; overwrite it with --force")
 
 
@@ -190,7 +197,8 @@ def _in_eight_bits(colors: np.ndarray) -> np.ndarray:
     return whole.astype(np.uint8)
 
 
-def _in_words(error: BaseException) -> str:
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether an error means that; on a CPU, torch has no class of its own for it."""
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return "there is not enough memory: try a smaller tile"
-    return " ".join(str(error).split())
+        return True
+    return "DefaultCPUAllocator" in str(error) or "not enough memory" in str(error)

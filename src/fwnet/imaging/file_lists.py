@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fwnet.imaging.errors import ImageError
@@ -22,14 +23,16 @@ class Job:
         source: The file.
         place: Where its result goes.
         problem: Why it cannot be worked on, if so.
+        compared: Where the picture of before and after goes, if one is wanted.
     """
 
     source: Path
     place: Path
     problem: str | None = None
+    compared: Path | None = None
 
 
-def list_jobs(inputs: Sequence[str], output: str) -> list[Job]:
+def list_jobs(inputs: Sequence[str], output: str, *, compare: bool = False) -> list[Job]:
     """Find the files of the inputs, and a place for each.
 
     One file goes to `output`, or with its own name into it if that is a folder. All else goes into
@@ -40,23 +43,52 @@ def list_jobs(inputs: Sequence[str], output: str) -> list[Job]:
     Args:
         inputs: Files, folders, and patterns such as "*.png" that no shell has expanded.
         output: A file or a folder. A name that ends in a slash is a folder.
+        compare: Whether a picture of before and after is wanted, too, which needs a place as well:
+            NAME-compare.png, or NAME.SUFFIX-compare.png where several files would have that.
     """
+    jobs = _list_results(inputs, output)
+    return _with_comparisons(jobs) if compare else jobs
+
+
+def _list_results(inputs: Sequence[str], output: str) -> list[Job]:
     target = Path(output)
-    if len(inputs) == 1 and not _is_pattern(inputs[0]) and not Path(inputs[0]).is_dir():
+    if len(inputs) == 1 and not _is_pattern(inputs[0]) and not _is_folder(Path(inputs[0])):
         source = Path(inputs[0])
-        if target.is_dir() or output.endswith(("/", os.sep)):
+        if _is_folder(target) or output.endswith(("/", os.sep)):
             return [Job(source, target / _written_name(source).name)]
         check_suffix(target)
         return [Job(source, target)]
-    if target.exists() and not target.is_dir():
+    if _exists(target) and not _is_folder(target):
         raise ImageError(f"several files go into a folder, and {target} is a file")
     found = [pair for text in inputs for pair in _find(text, target, alone=len(inputs) == 1)]
     return list(_without_clashes(Job(file, target / name, why) for file, name, why in found))
 
 
-def compare_path(place: Path) -> Path:
+def _with_comparisons(jobs: list[Job]) -> list[Job]:
+    """Give each file a place for the picture of before and after that nothing else has."""
+    wanted = Counter(_resolved(compare_path(job.place)) for job in jobs if job.problem is None)
+    taken = {_resolved(path): job for job in jobs for path in (job.source, job.place)}
+    settled = []
+    for job in jobs:
+        if job.problem is not None:
+            settled.append(job)
+            continue
+        path = compare_path(job.place)
+        if wanted[_resolved(path)] > 1 or _resolved(path) in taken:
+            path = compare_path(job.place, with_suffix=True)
+        if _resolved(path) in taken:
+            other = taken[_resolved(path)].source
+            problem = f"the comparison of {job.source} would go to {path}, which {other} needs"
+            settled.append(replace(job, problem=problem))
+            continue
+        taken[_resolved(path)] = job
+        settled.append(replace(job, compared=path))
+    return settled
+
+
+def compare_path(place: Path, *, with_suffix: bool = False) -> Path:
     """Where the picture of before and after goes."""
-    return place.with_name(f"{place.stem}-compare.png")
+    return place.with_name(f"{place.name if with_suffix else place.stem}-compare.png")
 
 
 def _find(text: str, target: Path, alone: bool) -> Iterator[tuple[Path, Path, str | None]]:
@@ -72,26 +104,26 @@ def _find(text: str, target: Path, alone: bool) -> Iterator[tuple[Path, Path, st
 
 
 def _find_one(path: Path, target: Path, alone: bool) -> Iterator[tuple[Path, Path, str | None]]:
-    if not path.is_dir():
+    if not _is_folder(path):
         yield path, _written_name(Path(path.name)), None
         return
     files = list(_images_below(path, target))
     if not files:
         yield path, Path(), f"{path} has no images in it"
-    base = Path() if alone else Path(path.resolve().name)
+    base = Path() if alone else Path(_resolved(path).name)
     for file in files:
         yield file, base / _written_name(file.relative_to(path)), None
 
 
 def _images_below(folder: Path, target: Path) -> Iterator[Path]:
     """Yield the images of a folder, in order, but for hidden files and earlier results."""
-    results = target.resolve()
+    results = _resolved(target)
     for root, folders, names in os.walk(folder):
         here = Path(root)
         folders[:] = sorted(
             name
             for name in folders
-            if not name.startswith(".") and (here / name).resolve() != results
+            if not name.startswith(".") and _resolved(here / name) != results
         )
         for name in sorted(names):
             if not name.startswith(".") and is_readable_suffix(Path(name)):
@@ -102,9 +134,9 @@ def _without_clashes(jobs: Iterator[Job]) -> Iterator[Job]:
     """Refuse a place that another file's result has already; drop a file that is named twice."""
     taken: dict[Path, Path] = {}
     for job in jobs:
-        source, place = job.source.resolve(), job.place.resolve()
+        source, place = _resolved(job.source), _resolved(job.place)
         if job.problem is None and place in taken:
-            if taken[place].resolve() == source:
+            if _resolved(taken[place]) == source:
                 continue
             problem = f"{job.source} would go to {job.place}, as {taken[place]} does"
             yield Job(job.source, job.place, problem)
@@ -119,4 +151,20 @@ def _written_name(path: Path) -> Path:
 
 
 def _is_pattern(text: str) -> bool:
-    return glob.has_magic(text) and not Path(text).exists()
+    return glob.has_magic(text) and not _exists(Path(text))
+
+
+# What cannot be looked at (a name too long, a folder without permission) is no folder here and told
+# when it is read or written; pathlib raises.
+
+
+def _is_folder(path: Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def _exists(path: Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def _resolved(path: Path) -> Path:
+    return Path(os.path.realpath(path))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
+import stat
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -45,7 +47,9 @@ class Format:
     Attributes:
         name: What Pillow calls it.
         alpha: Whether it can hold alpha.
+        color: Whether it can hold color.
         exif: Whether it can hold EXIF, and so the orientation.
+        exif_bytes: How much of it, with its name.
         gray_bits: How many bits a channel of a gray image can have; 32 for floating point.
         color_bits: The same for color.
         options: What else Pillow is told.
@@ -53,15 +57,23 @@ class Format:
 
     name: str
     alpha: bool = False
+    color: bool = True
     exif: bool = False
+    exif_bytes: int | None = None
     gray_bits: int = 8
     color_bits: int = 8
     options: dict[str, Any] = field(default_factory=dict)
 
 
-JPEG = Format("JPEG", exif=True, options={"quality": 95, "subsampling": 0})  # 0: 4:4:4
+JPEG = Format(
+    "JPEG",
+    exif=True,
+    exif_bytes=65533,
+    options={"quality": 95, "subsampling": 0},  # 0: 4:4:4
+)
 TIFF = Format("TIFF", alpha=True, exif=True, gray_bits=32, color_bits=32)
 PPM = Format("PPM", gray_bits=16)
+PGM = Format("PPM", color=False, gray_bits=16)
 FORMATS = {
     ".png": Format("PNG", alpha=True, exif=True, gray_bits=16, color_bits=16),
     ".jpg": JPEG,
@@ -70,11 +82,13 @@ FORMATS = {
     ".tiff": TIFF,
     ".webp": Format("WEBP", alpha=True, exif=True, options={"quality": 95}),
     ".bmp": Format("BMP"),
-    ".pgm": PPM,
+    ".pgm": PGM,
     ".ppm": PPM,
     ".pnm": PPM,
 }
 
+
+LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)  # of red, green and blue
 
 # What Pillow recognizes and needs other programs for, or cannot read at all.
 NOT_IMAGES = ("BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF")
@@ -120,13 +134,17 @@ def read_image(path: Path) -> ImageFile:
 
     Raises `ImageError` that names the file, for whatever is wrong with it.
     """
-    if not path.exists():
-        raise ImageError(f"{path} does not exist")
-    if not path.is_file():
-        raise ImageError(f"{path} is not a file")
     try:
-        if path.stat().st_size == 0:
-            raise ImageError(f"{path} is empty")
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ImageError(f"{path} does not exist") from error
+    except OSError as error:
+        raise ImageError(f"{path} cannot be read: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise ImageError(f"{path} is not a file")
+    if status.st_size == 0:
+        raise ImageError(f"{path} is empty")
+    try:
         with warnings.catch_warnings():
             # Of sizes above half of the limit, and of damaged EXIF, which is not for us to mend.
             warnings.simplefilter("ignore")
@@ -209,6 +227,15 @@ def write_image(path: Path, pixels: Pixels, about: Metadata) -> list[str]:
         if pixels.alpha.min() < (1 if pixels.alpha.dtype.kind == "f" else _white(pixels.alpha)):
             notes.append(f"{kind.name} holds no transparency, which is left out")
         pixels = Pixels(pixels.colors)
+    if pixels.colors.shape[2] > 1 and not kind.color:
+        notes.append(f"{path.suffix} holds no color, which is left out")
+        pixels = _in_gray(pixels)
+    if about.exif is not None and len(about.exif) > (kind.exif_bytes or len(about.exif)):
+        notes.append(
+            f"{kind.name} holds {kind.exif_bytes:,} bytes of EXIF, and this image has "
+            f"{len(about.exif):,}, which are left out"
+        )
+        about = about.with_little_exif()
     bits = 32 if pixels.colors.dtype.kind == "f" else 8 * pixels.colors.dtype.itemsize
     one_channel = pixels.colors.shape[2] == 1 and pixels.alpha is None
     most = kind.gray_bits if one_channel else kind.color_bits
@@ -239,6 +266,14 @@ def _white(values: np.ndarray) -> int:
     return int(np.iinfo(values.dtype).max)
 
 
+def _in_gray(pixels: Pixels) -> Pixels:
+    dtype = pixels.colors.dtype
+    gray = as_unit_range(pixels.colors) @ LUMINANCE[:, None]
+    if dtype.kind == "u":
+        gray = np.rint(gray * np.iinfo(dtype).max).clip(0, np.iinfo(dtype).max)
+    return Pixels(gray.astype(dtype), pixels.alpha)
+
+
 def _with_bits(pixels: Pixels, bits: int) -> Pixels:
     dtype = np.dtype(f"u{bits // 8}")
 
@@ -251,7 +286,8 @@ def _with_bits(pixels: Pixels, bits: int) -> Pixels:
 
 def write_whole(path: Path, save: Callable[[BinaryIO], None]) -> None:
     """Write a file through a temporary one, so that a kill leaves the old file or the new one."""
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}.tmp")
+    # Not longer than the name itself may be.
+    temporary = path.with_name(f".{path.name[:40]}-{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb+") as file:
             save(file)
@@ -262,7 +298,8 @@ def write_whole(path: Path, save: Callable[[BinaryIO], None]) -> None:
         words = getattr(error, "strerror", None) or _one_line(error)
         raise ImageError(f"cannot write {path}: {words}") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # of a folder that is gone, say
+            temporary.unlink(missing_ok=True)
 
 
 def _too_large(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from PIL import ExifTags, Image, ImageCms
 
@@ -53,6 +53,12 @@ class Metadata:
         except Exception:  # whatever a damaged block makes of a parser
             return 1
         return value if value in range(1, 9) else 1
+
+    def with_little_exif(self) -> Metadata:
+        """The same with no more EXIF than the orientation."""
+        tags = Image.Exif()
+        tags[ExifTags.Base.Orientation] = self.orientation
+        return replace(self, exif=tags.tobytes())
 
     def turned(self, image: Image.Image) -> Image.Image:
         """The image as a viewer shows it."""
