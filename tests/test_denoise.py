@@ -373,10 +373,12 @@ def test_a_network_for_color_meets_a_gray_image(folder):
     assert Path("clean/a.png").exists()
 
 
-def test_the_default_tile_changes_nothing(folder):
-    Image.fromarray(data.camera()[:40, :500]).save("wide.png")
-    assert run("wide.png", "tiled.png", "--sigma", 20).exit_code == 0
-    assert run("wide.png", "whole.png", "--sigma", 20, "--tile", 500).exit_code == 0
+@pytest.mark.parametrize("options", [OPTIONS, ["--device", "cpu"]], ids=["small", "shipped"])
+@pytest.mark.parametrize("picture", [data.camera, data.chelsea])
+def test_the_default_tile_changes_nothing(folder, picture, options):
+    Image.fromarray(picture()[:40, :450]).save("wide.png")
+    for name, more in (("tiled.png", []), ("whole.png", ["--tile", 450])):
+        assert run("wide.png", name, "--sigma", 20, *more, options=options).exit_code == 0
     assert Path("tiled.png").read_bytes() == Path("whole.png").read_bytes()
 
 

@@ -112,3 +112,13 @@ def test_transparent_places_of_small_images_do_not_count():
     opaque = np.zeros((60, 60), bool)
     opaque[:, 20:] = True
     assert estimate_noise(image, opaque) == pytest.approx(0.1, rel=0.07)
+
+
+def test_a_small_part_of_a_large_image():
+    image, opaque = np.full((1500, 1500, 1), 0.5), np.zeros((1500, 1500), bool)
+    part = (slice(700, 740), slice(900, 940))
+    image[part] += 0.1 * np.random.default_rng(0).standard_normal((40, 40, 1))
+    opaque[part] = True
+    assert estimate_noise(image, opaque) == estimate_noise(image[part])
+    assert estimate_noise(image, opaque) == pytest.approx(0.1, rel=0.1)
+    assert estimate_noise(image, np.zeros_like(opaque)) < 0.1

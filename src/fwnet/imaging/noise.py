@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -19,6 +20,7 @@ MAX_PATCHES = 120_000  # looked at: 24 MB in float32
 ENOUGH = 10  # patches a pixel of one, below which a covariance says little
 NOISE_VALUES = 40_000  # drawn to learn what few patches of noise give …
 MOST_DRAWS = 8  # … but no more often
+MOST_NOISE = 4_000_000  # values of a large image that shows in a few places: 16 MB
 CONFIDENCE = 1 - 1e-6  # of flat patches, the part that is recognized as such
 MARGIN = 2.0  # in σ, from black and white: nearer to them noise is cut off
 MOST_MARGIN = 0.4  # of the range, whatever σ is
@@ -51,6 +53,9 @@ def estimate_noise(pixels: np.ndarray, opaque: np.ndarray | None = None) -> floa
 
     Returns σ on the scale of [0, 1], of all channels together.
     """
+    if opaque is not None and opaque.any():
+        box = _box(opaque)
+        pixels, opaque = pixels[box], opaque[box]
     for side, least in SIDES.items():
         places = _draw_places(pixels.shape, opaque, side)
         if len(places[0]) * pixels.shape[2] >= least:
@@ -77,6 +82,12 @@ def estimate_noise(pixels: np.ndarray, opaque: np.ndarray | None = None) -> floa
         if abs(variance - before) <= 1e-3 * before:
             break
     return float(variance**0.5)
+
+
+def _box(opaque: np.ndarray) -> tuple[slice, slice]:
+    """The rows and columns that have something to show, from the first to the last."""
+    rows, columns = (np.flatnonzero(opaque.any(axis)) for axis in (1, 0))
+    return slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
 
 
 def _draw_places(
@@ -108,7 +119,7 @@ def _noise_at(
 ) -> Iterator[np.ndarray]:
     """Yield patches of noise of σ = 1, without their means; none where patches are many."""
     count = len(places[0]) * shape[2]
-    if count >= MAX_PATCHES - shape[2]:
+    if count >= MAX_PATCHES - shape[2] or math.prod(shape) > MOST_NOISE:
         return
     for seed in range(min(max(NOISE_VALUES // count, 1), MOST_DRAWS)):
         noise = np.random.default_rng(seed).standard_normal(shape, np.float32)
