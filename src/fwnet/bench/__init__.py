@@ -11,7 +11,7 @@ __all__ = ["BENCHMARKS", "Options", "Report", "Row", "run_benchmark"]
 # name: (module, what it compares)
 BENCHMARKS = {
     "codes": ("codes", "certified codes beside CVXPY with Clarabel (CPU), or a second (GPU)"),
-    "denoise": ("denoising", "seconds a megapixel beside DnCNN and BM3D; memory of a large photo"),
+    "denoise": ("denoising", "seconds a megapixel beside DnCNN and BM3D; memory of 12 megapixels"),
     "dictionary": ("dictionary", "learning a dictionary at p = 1 beside scikit-learn's"),
     "import": ("imports", "import fwnet beside import torch"),
     "network": ("network", "a training step of the convolutional network: plain, compiled, fused"),
