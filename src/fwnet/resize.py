@@ -1,0 +1,78 @@
+"""Bicubic resizing by whole factors, as MATLAB's `imresize` does it: what super-resolution undoes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["REACH", "enlarge", "shrink"]
+
+REACH = 2  # how far, in pixels of the small image, a pixel can be and still change one of the large
+
+
+def enlarge(x: Tensor, scale: int) -> Tensor:
+    """y(s·i + r) = Σ_k x(i + k)·κ(k − (r + ½)/s + ½),   r < s, along both axes; κ: Keys' cubic.
+
+    Beyond its border an image goes on mirrored. Values may leave the range of x a little.
+
+    Args:
+        x: Images, (…, h, w), floating-point.
+        scale: s, from 1 on. The result is (…, s·h, s·w).
+    """
+    _check(x, scale)
+    phases = (torch.arange(scale, dtype=torch.float64) + 0.5) / scale - 0.5
+    taps = torch.arange(-REACH, REACH + 1)
+    weights = _cubic(taps - phases[:, None])
+    return _resample(_resample(x, weights, taps, 1, -2), weights, taps, 1, -1)
+
+
+def shrink(x: Tensor, scale: int) -> Tensor:
+    """y(i) = Σ_k x(s·i + k)·κ((k − (s − 1)/2)/s)/s, along both axes: widened, so that it smooths.
+
+    Args:
+        x: Images, (…, h, w), floating-point; h and w are multiples of s.
+        scale: s, from 1 on. The result is (…, h/s, w/s).
+    """
+    _check(x, scale)
+    height, width = x.shape[-2:]
+    if height % scale or width % scale:
+        raise ValueError(f"height and width must be multiples of {scale}, got {height} and {width}")
+    middle = (scale - 1) / 2
+    taps = torch.arange(-2 * scale, 3 * scale)
+    weights = _cubic((taps - middle) / scale) / scale
+    weights = (weights / weights.sum())[None]
+    return _resample(_resample(x, weights, taps, scale, -2), weights, taps, scale, -1)
+
+
+def _cubic(x: Tensor) -> Tensor:
+    """Keys' kernel with a = −½: piecewise cubic, 1 at 0, 0 at all other whole numbers."""
+    x = x.abs()
+    near = 1.5 * x**3 - 2.5 * x**2 + 1
+    far = -0.5 * x**3 + 2.5 * x**2 - 4 * x + 2
+    return torch.where(x <= 1, near, torch.where(x < 2, far, torch.zeros_like(x)))
+
+
+def _resample(x: Tensor, weights: Tensor, taps: Tensor, stride: int, dim: int) -> Tensor:
+    """y(p·i + r) = Σ_k weights(r, k)·x(stride·i + taps(k)) along an axis, p = len(weights).
+
+    Products and sums alone: a convolution would lose digits under autocast and in TF32.
+    """
+    x = x.movedim(dim, -1)
+    length = x.shape[-1]
+    weights, taps = weights.to(x), taps.to(x.device)
+    places = stride * torch.arange(length // stride, device=x.device)[:, None] + taps
+    places = places % (2 * length)  # a mirrored image has this period
+    places = torch.where(places < length, places, 2 * length - 1 - places)
+    y = sum(x[..., places[:, k], None] * weights[:, k] for k in range(len(taps)))
+    assert isinstance(y, Tensor)
+    return y.flatten(-2).movedim(-1, dim)
+
+
+def _check(x: Tensor, scale: int) -> None:
+    if not isinstance(scale, int) or scale < 1:
+        raise ValueError(f"scale must be an integer >= 1, got {scale!r}")
+    if x.ndim < 2 or not x.is_floating_point():
+        raise ValueError(
+            f"x must be floating-point of shape (…, height, width), got {x.dtype} of shape "
+            f"{tuple(x.shape)}"
+        )
