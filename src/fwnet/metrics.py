@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["code_error", "error_rate", "psnr", "ssim"]
+__all__ = ["as_displayed", "code_error", "error_rate", "psnr", "shave", "ssim"]
 
 
 def code_error(code: Tensor, target: Tensor) -> Tensor:
@@ -69,6 +69,21 @@ def ssim(image: Tensor, clean: Tensor) -> Tensor:
         for ours, theirs in pairs
     ]
     return torch.tensor(values, dtype=torch.float64)
+
+
+def as_displayed(image: Tensor) -> Tensor:
+    """round(255·y)/255, cut off to [0, 1]: what a file of 8 bits a channel holds."""
+    return (255 * image).round().clamp(0, 255) / 255
+
+
+def shave(image: Tensor, border: int) -> Tensor:
+    """Leave out the pixels of (…, h, w) next to the border, where there is less to enlarge from."""
+    height, width = image.shape[-2:]
+    if not 0 <= border < min(height, width) / 2:
+        raise ValueError(
+            f"border must be >= 0 and leave pixels of {height} × {width}, got {border}"
+        )
+    return image[..., border : height - border, border : width - border]
 
 
 def _check_same_shape(image: Tensor, clean: Tensor) -> None:

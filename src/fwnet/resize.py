@@ -1,4 +1,4 @@
-"""Bicubic resizing by whole factors, as MATLAB's `imresize` does it: what super-resolution undoes."""
+"""Bicubic resizing by whole factors, as MATLAB's `imresize` does it."""
 
 from __future__ import annotations
 

@@ -3,7 +3,15 @@
 from fwnet.data.berkeley import BSD68, berkeley_files, without_bsd68
 from fwnet.data.digits import Digits, load_mnist, small_digits
 from fwnet.data.folders import DATA_SETS, DATA_VARIABLE, DataError
-from fwnet.data.images import ImageSet, image_files, noisy, read_images, read_pixels, to_gray
+from fwnet.data.images import (
+    ImageSet,
+    Squares,
+    image_files,
+    noisy,
+    read_images,
+    read_pixels,
+    to_gray,
+)
 from fwnet.data.seeds import keyed_generator
 from fwnet.data.synthetic import SyntheticCodes, synthetic_codes
 
@@ -14,6 +22,7 @@ __all__ = [
     "DataError",
     "Digits",
     "ImageSet",
+    "Squares",
     "SyntheticCodes",
     "berkeley_files",
     "image_files",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -17,10 +17,35 @@ from torch import Tensor
 from fwnet.data.folders import DataError
 from fwnet.data.seeds import keyed_generator
 
-__all__ = ["ImageSet", "image_files", "noisy", "read_images", "read_pixels", "to_gray"]
+__all__ = ["ImageSet", "Squares", "image_files", "noisy", "read_images", "read_pixels", "to_gray"]
 
 GRAY_WEIGHTS = (0.298936021293775, 0.587043074451121, 0.114020904255103)  # MATLAB's rgb2gray
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
+
+
+@dataclass(frozen=True)
+class Squares:
+    """Where squares are cut out of the images of a set, and how they are mirrored and turned.
+
+    Attributes:
+        images: The index of the image of each.
+        rows: Where they begin, from the top.
+        columns: And from the left.
+        symmetries: 0 to 7, one of a square each.
+        size: The side of all.
+    """
+
+    images: Tensor
+    rows: Tensor
+    columns: Tensor
+    symmetries: Tensor
+    size: int
+
+    def enlarged(self, scale: int) -> Self:
+        """The same squares in images that are so many times as high and wide."""
+        return replace(
+            self, rows=scale * self.rows, columns=scale * self.columns, size=scale * self.size
+        )
 
 
 @dataclass(frozen=True)
@@ -28,7 +53,8 @@ class ImageSet:
     """Images of any sizes, end to end in one tensor, so that crops of all are one look-up.
 
     Attributes:
-        pixels: uint8, (number of pixels of all images, channel).
+        pixels: uint8, or floating-point on the same scale, (number of pixels of all images,
+            channel).
         sizes: Height and width of every image, (count, 2).
         names: What the images are called.
     """
@@ -39,7 +65,7 @@ class ImageSet:
 
     @classmethod
     def of(cls, arrays: Sequence[np.ndarray], names: Sequence[str]) -> Self:
-        """Hold arrays of shape (height, width, channel), uint8."""
+        """Hold arrays of shape (height, width, channel): uint8, or floats from 0 to 255."""
         if not arrays:
             raise DataError("expected at least one image, got none")
         flat = [torch.from_numpy(array).reshape(-1, array.shape[2]) for array in arrays]
@@ -85,13 +111,22 @@ class ImageSet:
 
         All images are equally likely, whatever their sizes. Values are float32 in [0, 1].
         """
+        return self.cut(self.draw_squares(count, size, generator))
+
+    def draw_squares(self, count: int, size: int, generator: torch.Generator) -> Squares:
+        """Where such crops are."""
         draws = torch.rand(4, count, generator=generator, dtype=torch.float64)
         chosen = (draws[0] * len(self)).long()
         heights, widths = self.sizes[chosen].T
         rows = (draws[1] * (heights - size + 1)).long()
         columns = (draws[2] * (widths - size + 1)).long()
-        symmetry = (draws[3] * 8).long()
-        start = self._starts()[chosen] + rows * widths + columns
+        return Squares(chosen, rows, columns, (draws[3] * 8).long(), size)
+
+    def cut(self, squares: Squares) -> Tensor:
+        """Cut squares out: (count, channel, size, size), float32 in [0, 1]."""
+        size, symmetry = squares.size, squares.symmetries
+        widths = self.sizes[squares.images, 1]
+        start = self._starts()[squares.images] + squares.rows * widths + squares.columns
         # Going down and going right are steps in memory; a symmetry of the square flips either
         # and exchanges the two.
         down, right = widths, torch.ones_like(widths)

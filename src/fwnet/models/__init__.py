@@ -20,12 +20,16 @@ from fwnet.models.model import (
     write_model,
 )
 from fwnet.models.patch_denoiser import PatchDenoiser
+from fwnet.models.srcnn import SRCNN
+from fwnet.models.vdsr import VDSR
 from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
 
 __all__ = [
     "LISTA",
     "MLP",
     "MODELS",
+    "SRCNN",
+    "VDSR",
     "CodeClassifier",
     "CodingNetwork",
     "ConvFWNet",

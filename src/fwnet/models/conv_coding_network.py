@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d
+from torch.nn.functional import conv2d, pixel_shuffle
 
 from fwnet.models.coding_network import check_dictionary
 from fwnet.models.image_model import (
@@ -38,6 +38,7 @@ class ConvCodingNetwork(ConvolutionalModel):
         residual: Whether the output is x + W_R z; else W_R z.
         noise_level_input: Whether W_0 sees one more map, which holds σ.
         share_weights: Whether W_1 … W_{T−1} are one kernel.
+        scale: s: W_R gives s² numbers a place and channel, which become s × s pixels.
     """
 
     def __init__(
@@ -50,8 +51,11 @@ class ConvCodingNetwork(ConvolutionalModel):
         residual: bool,
         noise_level_input: bool,
         share_weights: bool,
+        scale: int = 1,
     ) -> None:
-        super().__init__(in_channels, residual=residual, noise_level_input=noise_level_input)
+        super().__init__(
+            in_channels, residual=residual, noise_level_input=noise_level_input, scale=scale
+        )
         check_counts(num_layers=num_layers, channels=channels)
         check_kernel_size(kernel_size)
         self.num_layers, self.channels, self.kernel_size = num_layers, channels, kernel_size
@@ -60,7 +64,7 @@ class ConvCodingNetwork(ConvolutionalModel):
         self.others = nn.ModuleList(
             convolution(channels, channels, kernel_size, bias=False) for _ in range(count)
         )
-        self.last = convolution(channels, in_channels, kernel_size, bias=False)
+        self.last = convolution(channels, in_channels * scale**2, kernel_size, bias=False)
 
     @classmethod
     def from_dictionary(cls, dictionary: Tensor, num_layers: int, **options: Any) -> Self:
@@ -92,15 +96,17 @@ class ConvCodingNetwork(ConvolutionalModel):
             network._set_atoms(atoms)
             if network.noise_level_input:
                 network.first.weight[:, in_channels:] = 0
-            if not network.residual:
-                network.last.weight.copy_(atoms.transpose(0, 1).flip(2, 3))
+            if not network.residual:  # sub-pixels begin as copies of their pixel
+                output = atoms.transpose(0, 1).flip(2, 3)
+                network.last.weight.copy_(output.repeat_interleave(network.scale**2, 0))
         return network
 
     def adopt(self, other: ConvCodingNetwork) -> None:
         """Take over all that `other` has learned; it may be one for gray, or for one noise level.
 
         A noise level that `other` does not see has no effect at first; on three equal color
-        channels the network does what one for gray does on one of them.
+        channels the network does what one for gray does on one of them. Of a network for another
+        scale W_R is not taken.
         """
         if type(other) is not type(self):
             raise ValueError(f"expected a {type(self).__name__}, got a {type(other).__name__}")
@@ -115,6 +121,8 @@ class ConvCodingNetwork(ConvolutionalModel):
             level = kernels.new_zeros(kernels.shape[0], 1, *kernels.shape[2:])
         state["first.weight"] = torch.cat([*[kernels / copies] * copies, level], 1)
         state["last.weight"] = state["last.weight"].repeat(copies, 1, 1, 1)
+        if other.scale != self.scale:
+            state["last.weight"] = self.last.weight
         try:
             self.load_state_dict(state)
         except RuntimeError as error:
@@ -131,7 +139,7 @@ class ConvCodingNetwork(ConvolutionalModel):
 
     def _transform(self, x: Tensor) -> Tensor:
         y: Tensor = self.last(self.encode(x))
-        return y
+        return y if self.scale == 1 else pixel_shuffle(y, self.scale)
 
     def _matrices(self) -> list[nn.Conv2d]:
         """W_1 … W_{T−1}, or the one that is shared."""

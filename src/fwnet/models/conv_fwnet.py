@@ -33,6 +33,8 @@ class ConvFWNet(ConvCodingNetwork):
         share_weights: Whether W_1 … W_{T−1} are one kernel.
         residual: Whether the output is x + W_R ∗ z; else W_R ∗ z.
         noise_level_input: Whether W_0 sees one more map, which holds σ.
+        scale: s: y is s times as high and wide as x, its pixels the s² maps of W_R ∗ z (sub-pixel
+            convolution). Not in the paper, whose network sees an enlarged image.
         skip: Whether W_0 ∗ x is added at every layer; without it, in the first one only.
         activation: "relu" puts max(−u, 0) in the place of pool_p(u).
         bounds: The interval that a learned p stays in.
@@ -57,6 +59,7 @@ class ConvFWNet(ConvCodingNetwork):
         share_weights: bool = False,
         residual: bool = True,
         noise_level_input: bool = False,
+        scale: int = 1,
         skip: bool = True,
         activation: Activation = "pool_p",
         bounds: Sequence[float] = (1.001, 100.0),
@@ -71,6 +74,7 @@ class ConvFWNet(ConvCodingNetwork):
             residual=residual,
             noise_level_input=noise_level_input,
             share_weights=share_weights,
+            scale=scale,
         )
         low, high = bounds
         self.steps = Unrolled(

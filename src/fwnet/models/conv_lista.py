@@ -26,6 +26,7 @@ class ConvLISTA(ConvCodingNetwork):
         share_weights: Whether W_1 … W_{T−1} are one kernel.
         residual: Whether the output is x + W_R ∗ z; else W_R ∗ z.
         noise_level_input: Whether W_0 sees one more map, which holds σ.
+        scale: How many times as high and wide as x y is, as of `ConvFWNet`.
         generator: Where the initial weights come from.
     """
 
@@ -40,6 +41,7 @@ class ConvLISTA(ConvCodingNetwork):
         share_weights: bool = False,
         residual: bool = True,
         noise_level_input: bool = False,
+        scale: int = 1,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -50,6 +52,7 @@ class ConvLISTA(ConvCodingNetwork):
             residual=residual,
             noise_level_input=noise_level_input,
             share_weights=share_weights,
+            scale=scale,
         )
         if not threshold > 0:
             raise ValueError(f"threshold must be > 0, got {threshold!r}")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fwnet.models.model import Model
+from fwnet.resize import REACH, enlarge
 
 __all__ = ["ConvolutionalModel", "ImageModel", "convolution"]
 
@@ -18,25 +19,31 @@ class ImageModel(Model):
     """y = x + f(x) or, without `residual`, y = f(x), for images x of shape (batch, channel, h, w).
 
     Values are in [0, 1]. With a noise-level input f sees one more channel, which holds σ at every
-    place: one network then serves all σ.
+    place: one network then serves all σ. With a `scale` s > 1, y has s·h × s·w pixels, and what f
+    predicts is added to x enlarged bicubically.
 
     Attributes:
         in_channels: Of x and y: 1 for gray, 3 for color.
         residual: Whether f predicts what is to be added to x.
         noise_level_input: Whether the network must be told σ.
-        receptive_radius: How far away, in pixels, a pixel of x can be and still change one of y.
+        scale: How many times as high and wide as x y is.
+        receptive_radius: How far away, in pixels of x, a pixel of x can be and still change one of
+            y.
         multiply_adds: How many multiplications with weights one pixel of y takes.
     """
 
     in_channels: int
     residual: bool
     noise_level_input: bool
+    scale: int
 
-    def __init__(self, in_channels: int, *, residual: bool, noise_level_input: bool) -> None:
+    def __init__(
+        self, in_channels: int, *, residual: bool, noise_level_input: bool, scale: int = 1
+    ) -> None:
         super().__init__()
-        check_counts(in_channels=in_channels)
+        check_counts(in_channels=in_channels, scale=scale)
         self.in_channels, self.residual = in_channels, residual
-        self.noise_level_input = noise_level_input
+        self.noise_level_input, self.scale = noise_level_input, scale
 
     @property
     @abstractmethod
@@ -50,10 +57,10 @@ class ImageModel(Model):
 
     @abstractmethod
     def _transform(self, x: Tensor) -> Tensor:
-        """f(x), given x with the noise level where there is one."""
+        """f(x), of the size of y, given x with the noise level where there is one."""
 
     def forward(self, x: Tensor, sigma: float | Tensor | None = None) -> Tensor:
-        """Return y, of the shape of x.
+        """Return y, (batch, channel, scale·h, scale·w).
 
         sigma: The standard deviation of the noise, on the scale of x: a number, or one an image.
             Needed by a network with a noise-level input, and by no other.
@@ -64,7 +71,9 @@ class ImageModel(Model):
                 f"got {tuple(x.shape)}"
             )
         y = self._transform(self._with_noise_level(x, sigma))
-        return x + y if self.residual else y
+        if not self.residual:
+            return y
+        return y + (x if self.scale == 1 else enlarge(x, self.scale))
 
     def _with_noise_level(self, x: Tensor, sigma: float | Tensor | None) -> Tensor:
         if (sigma is not None) != self.noise_level_input:
@@ -91,13 +100,14 @@ class ConvolutionalModel(ImageModel):
 
     @property
     def receptive_radius(self) -> int:
-        """The sum of the radii of the kernels."""
-        return sum(one.kernel_size[0] // 2 for one in self._chain())
+        """The sum of the radii of the kernels; not less than that of bicubic enlargement."""
+        radius = sum(one.kernel_size[0] // 2 for one in self._chain())
+        return radius if self.scale == 1 else max(radius, REACH)
 
     @property
     def multiply_adds(self) -> int:
-        """The number of weights that a place meets."""
-        return sum(one.weight.numel() for one in self._chain())
+        """The number of weights that a place of x meets, by the number of pixels it becomes."""
+        return round(sum(one.weight.numel() for one in self._chain()) / self.scale**2)
 
 
 def convolution(in_channels: int, out_channels: int, kernel_size: int, bias: bool) -> nn.Conv2d:

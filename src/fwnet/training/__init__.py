@@ -3,9 +3,11 @@
 from fwnet.training.checkpoint import TrainingError
 from fwnet.training.config import ConfigError, TrainingConfig
 from fwnet.training.denoiser_recipe import RECIPE, denoiser_settings, make_denoiser
-from fwnet.training.denoising import Denoising, decibels
+from fwnet.training.denoising import Denoising
+from fwnet.training.image_task import decibels
 from fwnet.training.learning_images import ReadingProgress
 from fwnet.training.loop import DivergedError, TrainingProgress, TrainingResult, train
+from fwnet.training.super_resolution import SuperResolution
 from fwnet.training.task import Classification, CodeRegression, ShownFigure, Task
 from fwnet.training.train_denoiser import DenoiserReport, train_denoiser
 from fwnet.training.trained_levels import trained_levels
@@ -20,6 +22,7 @@ __all__ = [
     "DivergedError",
     "ReadingProgress",
     "ShownFigure",
+    "SuperResolution",
     "Task",
     "TrainingConfig",
     "TrainingError",

@@ -17,7 +17,8 @@ from fwnet.models.conv_coding_network import ConvCodingNetwork
 from fwnet.training.checkpoint import RunFolder
 from fwnet.training.config import TrainingConfig
 from fwnet.training.denoiser_recipe import RECIPE, denoiser_settings
-from fwnet.training.denoising import Denoising, decibels
+from fwnet.training.denoising import Denoising
+from fwnet.training.image_task import decibels
 from fwnet.training.learning_images import LearningImages, ReadingProgress, read_learning_images
 from fwnet.training.loop import TrainingProgress, TrainingResult, train
 
