@@ -1,0 +1,85 @@
+"""`fwnet bench`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fwnet.cli.arguments import Device, chosen_device, make_folder
+from fwnet.cli.terminal import rounded
+
+if TYPE_CHECKING:
+    from fwnet.bench import Report
+
+__all__ = ["bench"]
+
+
+def bench(
+    name: Annotated[
+        str | None, typer.Argument(help="Which benchmark; without it they are listed.")
+    ] = None,
+    device: Device = "auto",
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a first look.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder to save bench-NAME-HARDWARE.json in."),
+    ] = None,
+) -> None:
+    """Measure speed and memory as ratios, side by side in one run, on an idle machine."""
+    from fwnet.bench import BENCHMARKS, Options, run_benchmark
+
+    console = Console()
+    if name is None:
+        for key, (_, what) in BENCHMARKS.items():
+            console.print(f"[bold]{key:12}[/bold] {what}", highlight=False)
+        return
+    if name not in BENCHMARKS:
+        expected = ", ".join(BENCHMARKS)
+        raise typer.BadParameter(f"expected one of {expected}, got {name!r}", param_hint="NAME")
+    chosen = chosen_device(device)
+    if output:
+        make_folder(output)
+    with Console(stderr=True).status("") as status:
+
+        def show(group: str, index: int, rounds: int) -> None:
+            status.update(f"{group}: round {index + 1} of {rounds}")
+
+        report = run_benchmark(name, Options(chosen, quick, show))
+    path = report.save(output) if output else None
+    if as_json:
+        console.print_json(json.dumps(dataclasses.asdict(report)))
+        return
+    _print_report(console, report)
+    if path:
+        console.print(f"Saved to {path}.", highlight=False, markup=False)
+
+
+def _print_report(console: Console, report: Report) -> None:
+    """Show ratios beside their targets."""
+    table = Table("", "ratio", "target", "ms", "spread", "peak MiB", title=report.hardware)
+    group = None
+    for row in report.rows:
+        if row.group != group:
+            group = row.group
+            table.add_section()
+            table.add_row(f"[bold]{group}[/bold]")
+        table.add_row(
+            row.name,
+            f"{row.ratio:.3g}",
+            "" if row.target is None else f"≤ {row.target:g}",
+            f"{row.milliseconds:.4g}",
+            f"±{row.spread:.0%}",
+            "" if row.peak_mib is None else f"{row.peak_mib:.0f}",
+        )
+    console.print(table)
+    for key, value in report.notes.items():
+        parts = value if isinstance(value, dict) else {"": value}
+        shown = ", ".join(f"{name} {rounded(part)}".strip() for name, part in parts.items())
+        console.print(f"{key}: {shown}", highlight=False)

@@ -1,0 +1,86 @@
+"""`fwnet models`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from fwnet.cli.terminal import print_lines, say
+
+if TYPE_CHECKING:
+    from fwnet.zoo import Card
+
+__all__ = ["models"]
+
+
+def models(
+    name: Annotated[
+        str | None, typer.Argument(help="Which model to tell about; without it they are listed.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """List the trained models that come with fwnet: what they do, and how well."""
+    from fwnet.models import ModelFileError
+    from fwnet.zoo import find_card, list_models
+
+    try:
+        cards = list_models() if name is None else [find_card(name)]
+    except ModelFileError as error:
+        say(f"Error: {error}")
+        raise typer.Exit(2) from error
+    if as_json:
+        told = [dataclasses.asdict(card) for card in cards]
+        Console().print_json(json.dumps(told if name is None else told[0]))
+    elif name is None:
+        _print_models(cards)
+    else:
+        _print_card(cards[0])
+
+
+def _print_models(cards: list[Card]) -> None:
+    """Show the models that come with the package."""
+    console = Console()
+    if not cards:
+        console.print("No trained models come with this version.")
+        return
+    table = Table("model", "parameters", "size", "figures", box=SIMPLE_HEAD, pad_edge=False)
+    for column in table.columns[:3]:
+        column.no_wrap = True
+    for column in table.columns[1:3]:
+        column.justify = "right"
+    for task in dict.fromkeys(card.task for card in cards):
+        table.add_section()
+        table.add_row(f"[bold]{task}[/bold]")
+        for card in cards:
+            if card.task == task:
+                figures = "\n".join(f"{name} {x:g}" for name, x in card.figures.items())
+                size = f"{card.num_bytes / 1e6:.2f} MB"
+                table.add_row(card.name, f"{card.num_parameters:,}", size, figures)
+    console.print(table)
+    console.print("fwnet models NAME tells all about one.", highlight=False)
+
+
+def _print_card(card: Card) -> None:
+    """Show everything that is known about a model."""
+    facts = {
+        "task": card.task,
+        "class": card.model,
+        "parameters": f"{card.num_parameters:,}",
+        "multiply-adds": f"{card.multiply_adds:,} a pixel",
+        **{name: f"{value:g}" for name, value in card.figures.items()},
+        "data": card.data,
+        "their license": card.data_license,
+        "trained by": card.command,
+        "trained in": f"{card.seconds:,.0f} s on {card.hardware}",
+        "file": f"{card.num_bytes:,} bytes, kernels in {card.dtype}",
+        "sha256": card.sha256,
+    }
+    width = max(len(name) for name in facts)
+    lines = [f"{name:{width}}  {value}" for name, value in facts.items()]
+    print_lines([card.name, card.summary, "", *lines])
