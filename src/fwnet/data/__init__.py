@@ -1,6 +1,12 @@
 """Where signals, codes and images come from."""
 
-from fwnet.data.berkeley import BSD68, berkeley_files, without_bsd68
+from fwnet.data.berkeley import (
+    BSD68,
+    berkeley_files,
+    berkeley_training_files,
+    berkeley_validation_files,
+    without_bsd68,
+)
 from fwnet.data.digits import Digits, load_mnist, small_digits
 from fwnet.data.folders import DATA_SETS, DATA_VARIABLE, DataError
 from fwnet.data.images import (
@@ -9,10 +15,14 @@ from fwnet.data.images import (
     image_files,
     noisy,
     read_images,
+    read_luma,
+    read_luma_images,
     read_pixels,
     to_gray,
+    to_luma,
 )
 from fwnet.data.seeds import keyed_generator
+from fwnet.data.super_resolution import set5_files, set14_files, t91_files
 from fwnet.data.synthetic import SyntheticCodes, synthetic_codes
 
 __all__ = [
@@ -25,14 +35,22 @@ __all__ = [
     "Squares",
     "SyntheticCodes",
     "berkeley_files",
+    "berkeley_training_files",
+    "berkeley_validation_files",
     "image_files",
     "keyed_generator",
     "load_mnist",
     "noisy",
     "read_images",
+    "read_luma",
+    "read_luma_images",
     "read_pixels",
+    "set5_files",
+    "set14_files",
     "small_digits",
     "synthetic_codes",
+    "t91_files",
     "to_gray",
+    "to_luma",
     "without_bsd68",
 ]

@@ -12,9 +12,15 @@ import zlib
 from pathlib import Path
 
 from fwnet.data.folders import DATA_VARIABLE, DataError, cache_folder, data_folder, download
-from fwnet.data.images import image_files
+from fwnet.data.images import evenly_spread, image_files
 
-__all__ = ["BSD68", "berkeley_files", "without_bsd68"]
+__all__ = [
+    "BSD68",
+    "berkeley_files",
+    "berkeley_training_files",
+    "berkeley_validation_files",
+    "without_bsd68",
+]
 
 # Everyone's 68 test images, gray or in color; all are in the folder `val`.
 BSD68_NAMES = """
@@ -46,6 +52,43 @@ def berkeley_files(folder: str | Path | None = None) -> tuple[list[Path], list[P
     All images together are checked against their MD5. They are for research and education that is
     not commercial.
     """
+    files = [path for part in _parts(folder).values() for path in part]
+    learn = [path for path in files if path.stem not in BSD68]
+    return learn, [path for path in files if path.stem in BSD68]
+
+
+def berkeley_training_files(folder: str | Path | None = None) -> list[Path]:
+    """The files of the 200 images of the folder train, which super-resolution is learned from.
+
+    BSD68 and BSD100, which others test on, are in the folder val. The folder is that of
+    `berkeley_files`.
+    """
+    return _parts(folder)["train"]
+
+
+def berkeley_validation_files(folder: str | Path | None = None, *, count: int = 12) -> list[Path]:
+    """The files of a few images, spread evenly over the folder test, to choose settings with.
+
+    Super-resolution is neither learned from them nor tested on them. The folder is that of
+    `berkeley_files`.
+    """
+    files = _parts(folder)["test"]
+    if not 0 < count <= len(files):
+        raise DataError(f"cannot choose {count} of {len(files)} images")
+    return [files[index] for index in evenly_spread(count, len(files))]
+
+
+def without_bsd68(files: list[Path]) -> list[Path]:
+    """Leave the images out that everyone tests on, where nearly all of them are among the files.
+
+    In a folder of other images a few names may be the same by chance.
+    """
+    kept = [path for path in files if path.stem not in BSD68]
+    return kept if len(files) - len(kept) >= 60 else files
+
+
+def _parts(folder: str | Path | None) -> dict[str, list[Path]]:
+    """The files of all 500 images, by the folders they are in, checked against their MD5."""
     where = data_folder(FOLDER, folder)
     if where is None:
         where = cache_folder(FOLDER)
@@ -57,7 +100,8 @@ def berkeley_files(folder: str | Path | None = None) -> tuple[list[Path], list[P
             f"expected the folders train, val and test of the Berkeley images in {where}, got none "
             f"(without a folder and without {DATA_VARIABLE}, they are downloaded)"
         )
-    files = [path for part in PARTS for path in image_files(found[0] / part)]
+    parts = {part: image_files(found[0] / part) for part in PARTS}
+    files = [path for part in parts.values() for path in part]
     digest = hashlib.md5(usedforsecurity=False)
     for path in sorted(files, key=lambda path: path.stem):
         digest.update(path.stem.encode() + path.read_bytes())
@@ -66,17 +110,7 @@ def berkeley_files(folder: str | Path | None = None) -> tuple[list[Path], list[P
             f"{found[0]} does not hold the 500 Berkeley images as they are published: expected the "
             f"MD5 {CONTENT}, got {digest.hexdigest()} of {len(files)} images"
         )
-    learn = [path for path in files if path.stem not in BSD68]
-    return learn, [path for path in files if path.stem in BSD68]
-
-
-def without_bsd68(files: list[Path]) -> list[Path]:
-    """Leave the images out that everyone tests on, where nearly all of them are among the files.
-
-    In a folder of other images a few names may be the same by chance.
-    """
-    kept = [path for path in files if path.stem not in BSD68]
-    return kept if len(files) - len(kept) >= 60 else files
+    return parts
 
 
 def _unpack(archive: Path, where: Path) -> None:

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 DATA_VARIABLE = "FWNET_DATA"
-DATA_SETS = ("bsds500", "mnist")  # the names of their folders
+DATA_SETS = ("bsds500", "mnist", "set5", "set14", "t91")  # the names of their folders
 
 
 class DataError(ValueError):

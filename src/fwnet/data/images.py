@@ -17,9 +17,24 @@ from torch import Tensor
 from fwnet.data.folders import DataError
 from fwnet.data.seeds import keyed_generator
 
-__all__ = ["ImageSet", "Squares", "image_files", "noisy", "read_images", "read_pixels", "to_gray"]
+__all__ = [
+    "ImageSet",
+    "Squares",
+    "evenly_spread",
+    "image_files",
+    "noisy",
+    "read_images",
+    "read_luma",
+    "read_luma_images",
+    "read_pixels",
+    "read_stored",
+    "to_gray",
+    "to_luma",
+]
 
 GRAY_WEIGHTS = (0.298936021293775, 0.587043074451121, 0.114020904255103)  # MATLAB's rgb2gray
+GRAY_MODES = ("1", "L", "LA")  # as Pillow calls them
+LUMA_WEIGHTS, LUMA_UNIT = (65_481, 128_553, 24_966), 255_000  # MATLAB's rgb2ycbcr
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
 
@@ -102,9 +117,9 @@ class ImageSet:
         """Images to learn from, and `count` others, spread evenly over the set."""
         if not 0 < count < len(self):
             raise DataError(f"cannot hold back {count} of {len(self)} images")
-        held = {(2 * k + 1) * len(self) // (2 * count) for k in range(count)}
+        held = evenly_spread(count, len(self))
         kept = [index for index in range(len(self)) if index not in held]
-        return self.select(kept), self.select(sorted(held))
+        return self.select(kept), self.select(held)
 
     def crops(self, count: int, size: int, generator: torch.Generator) -> Tensor:
         """Squares drawn at random, mirrored and turned at random: (count, channel, size, size).
@@ -184,18 +199,45 @@ def read_images(files: Sequence[Path], color: bool = False) -> ImageSet:
     return ImageSet.of(arrays, [str(path) for path in files])
 
 
+def read_luma_images(files: Sequence[Path]) -> ImageSet:
+    """Read image files as super-resolution sees them (`read_luma`)."""
+    return ImageSet.of([read_luma(path) for path in files], [str(path) for path in files])
+
+
 def read_pixels(path: Path, color: bool) -> np.ndarray:
     """One image as uint8 of shape (height, width, channel)."""
+    pixels = read_stored(path)
+    if color:
+        return pixels if pixels.shape[2] == 3 else pixels.repeat(3, axis=2)
+    return pixels if pixels.shape[2] == 1 else to_gray(pixels)
+
+
+def read_luma(path: Path) -> np.ndarray:
+    """The luma of one image as uint8 of shape (height, width, 1); of a gray file its pixels.
+
+    The usual figures are made like this, although it puts gray files, 0 to 255, beside lumas,
+    16 to 235.
+    """
+    pixels = read_stored(path)
+    return pixels if pixels.shape[2] == 1 else to_luma(pixels)
+
+
+def read_stored(path: Path) -> np.ndarray:
+    """One image as uint8, (height, width, 1) of a gray file, (height, width, 3) of all others.
+
+    Alpha is left out. A file of colors that are all gray is none of gray.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of files that can be read nevertheless
             with Image.open(path) as image:
-                mode, pixels = image.mode, np.array(image.convert("RGB"))
+                mode = image.mode
+                pixels = np.array(image.convert("L" if mode in GRAY_MODES else "RGB"))
     except Exception as error:  # of broken files Pillow raises all kinds
         raise DataError(f"{path} cannot be read as an image: {error}") from error
     if mode.startswith(("I", "F")):  # these were cut off at 255, or are nothing but 0 and 1
         raise DataError(f"{path} has more than 8 bits a channel")
-    return pixels if color else to_gray(pixels)
+    return pixels.reshape(*pixels.shape[:2], -1)
 
 
 def to_gray(pixels: np.ndarray) -> np.ndarray:
@@ -203,3 +245,20 @@ def to_gray(pixels: np.ndarray) -> np.ndarray:
     gray = pixels.astype(np.float64) @ np.array(GRAY_WEIGHTS)
     rounded: np.ndarray = np.rint(gray).astype(np.uint8)[:, :, None]
     return rounded
+
+
+def to_luma(pixels: np.ndarray) -> np.ndarray:
+    """16 + (65.481·R + 128.553·G + 24.966·B)/255, rounded to 8 bits: (height, width, 1).
+
+    The Y of ITU-R BT.601, from 16 to 235, as MATLAB's rgb2ycbcr. Whole numbers, so that halves are
+    rounded up on every machine.
+    """
+    whole = pixels.astype(np.int64) @ np.array(LUMA_WEIGHTS)
+    luma = (whole + 16 * LUMA_UNIT + LUMA_UNIT // 2) // LUMA_UNIT
+    rounded: np.ndarray = luma.astype(np.uint8)[:, :, None]
+    return rounded
+
+
+def evenly_spread(count: int, length: int) -> list[int]:
+    """The middles of `count` equal stretches of the indices below `length`."""
+    return [(2 * k + 1) * length // (2 * count) for k in range(count)]
