@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from fwnet import ConvFWNet, DnCNN, denoise
 from fwnet.cli import app
+from fwnet.imaging import Denoiser
 from fwnet.imaging.image_files import read_image
 from tests.imaging.png_files import png
 
@@ -274,9 +275,9 @@ NO_MEMORY = [
 @pytest.mark.parametrize("error", NO_MEMORY, ids=["NumPy", "GPU", "CPU"])
 @pytest.mark.parametrize("where", ["Denoiser.run", "write_image", "_write_comparison"])
 def test_too_little_memory_for_one_file(folder, monkeypatch, error, where):
-    import fwnet.imaging.file_denoiser as module
+    import fwnet.imaging.file_runs as module
 
-    place = module.Denoiser if where == "Denoiser.run" else module
+    place = Denoiser if where == "Denoiser.run" else module
     name = where.rpartition(".")[2]
     working, calls = getattr(place, name), []
 
@@ -417,7 +418,7 @@ def test_ctrl_c_keeps_what_is_done(folder, monkeypatch):
             raise KeyboardInterrupt
         return read_image(path)
 
-    monkeypatch.setattr("fwnet.imaging.file_denoiser.read_image", interrupted)
+    monkeypatch.setattr("fwnet.imaging.file_runs.read_image", interrupted)
     result = run("photos", "clean")
     assert result.exit_code == 130
     assert result.stderr == "Stopped. 1 file is done.\n"

@@ -280,7 +280,7 @@ def test_by_default_the_image_decides(network, color_network, monkeypatch):
         loaded.append(name)
         return network if name == DEFAULT_MODELS[1] else color_network
 
-    monkeypatch.setattr("fwnet.imaging.denoiser.load_model", load)
+    monkeypatch.setattr("fwnet.imaging.worker.load_model", load)
     color, gray = values((20, 30, 3), np.uint8), values((20, 30), np.uint8)
     assert np.array_equal(denoise(color, 0.1), denoise(color, 0.1, color_network))
     assert np.array_equal(denoise(gray, 0.1), denoise(gray, 0.1, network))

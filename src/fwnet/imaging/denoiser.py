@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -19,8 +17,8 @@ from fwnet.imaging.errors import ImageError
 from fwnet.imaging.noise import estimate_noise
 from fwnet.imaging.pixels import Pixels, map_images
 from fwnet.imaging.tiling import apply_tiled
-from fwnet.models import ImageModel, Model
-from fwnet.zoo import load_model, read_notes
+from fwnet.imaging.worker import ImageWorker, exact_inference, gray_of
+from fwnet.models import ImageModel
 
 __all__ = ["DEFAULT_MODELS", "Denoised", "Denoiser", "checked_sigma", "denoise"]
 
@@ -28,11 +26,6 @@ __all__ = ["DEFAULT_MODELS", "Denoised", "Denoiser", "checked_sigma", "denoise"]
 DEFAULT_MODELS = {1: "conv_fwnet_t16.denoise_gray", 3: "conv_fwnet_t16.denoise_color"}
 
 LARGEST_SIGMA = 55 / 255  # that networks were trained for if their files do not say another
-
-# Sides of tiles. With T = 16 and 64 maps one of 384 × 384 takes about 200 MB; larger ones are no
-# faster on a CPU, and on a GPU small ones do not fill it.
-TILE_CPU = 384
-TILE_GPU = 1024
 
 
 @dataclass(frozen=True)
@@ -49,7 +42,7 @@ class Denoised:
     sigma: float | None
 
 
-class Denoiser:
+class Denoiser(ImageWorker):
     """A network put to work on images of any size: one for all, or by default one a kind.
 
     Args:
@@ -67,12 +60,7 @@ class Denoiser:
         device: str | torch.device | None = None,
         tile: int | None = None,
     ) -> None:
-        if tile is not None and (not isinstance(tile, int) or tile < 1):
-            raise ImageError(f"tile must be an integer >= 1, got {tile!r}")
-        if device is None and isinstance(model, ImageModel):
-            device = next((weight.device for weight in model.parameters()), None)
-        self.device = _device(device)
-        self.tile = tile or (TILE_CPU if self.device.type == "cpu" else TILE_GPU)
+        super().__init__(model, device, tile)
         self._loaded: dict[str, ImageModel] = {}
         self._largest_sigmas: dict[ImageModel, float] = {}
         self.model = None if model is None else self._prepared(model)
@@ -88,9 +76,10 @@ class Denoiser:
         progress: Callable[[int, int], None] | None = None,
     ) -> Denoised:
         """Denoise one image; arguments are those of `denoise`."""
-        if self._sees_gray() and _is_gray_in_color(pixels.colors):
+        gray = gray_of(pixels.colors) if self._sees_gray() else None
+        if gray is not None:
             # The same noise three times: a network for color would take it for a part of the image.
-            found = self.run(Pixels(pixels.colors[..., :1], pixels.alpha), sigma, progress)
+            found = self.run(Pixels(gray, pixels.alpha), sigma, progress)
             return Denoised(np.repeat(found.colors, 3, axis=2), found.sigma)
         height, width, channels = pixels.colors.shape
         model = self._model_for(channels)
@@ -109,11 +98,11 @@ class Denoiser:
             if progress is not None:
                 progress(done // len(starts), height * width)
 
-        with _exact_convolutions(), torch.inference_mode():
+        with exact_inference():
             for start in starts:
                 part = (..., slice(start, start + model.in_channels))
                 apply_tiled(
-                    lambda x: self._call(model, x, sigma),
+                    lambda x: self._clean(model, x, sigma),
                     pixels.colors[part],
                     output[part],
                     size=self.tile,
@@ -125,17 +114,13 @@ class Denoiser:
     def _sees_gray(self) -> bool:
         return self.model is None or self.model.in_channels == 1
 
-    def _call(self, model: ImageModel, x: Tensor, sigma: float | None) -> Tensor:
-        dtype = next((weight.dtype for weight in model.parameters()), x.dtype)
-        x = x.to(self.device, dtype).contiguous(memory_format=torch.channels_last)
+    def _clean(self, model: ImageModel, x: Tensor, sigma: float | None) -> Tensor:
         largest = self._largest_sigmas[model]
         if sigma is None or sigma <= largest:
-            y: Tensor = model(x, sigma)
-            return y.float()
+            return self._call(model, x, sigma)
         # Pulled towards gray, the image has a noise that the network knows.
         scale = largest / sigma
-        pulled: Tensor = model(0.5 + scale * (x - 0.5), largest)
-        return 0.5 + (pulled.float() - 0.5) / scale
+        return 0.5 + (self._call(model, 0.5 + scale * (x - 0.5), largest) - 0.5) / scale
 
     def _model_for(self, channels: int) -> ImageModel:
         if self.model is not None:
@@ -151,29 +136,17 @@ class Denoiser:
         return self._loaded[name]
 
     def _prepared(self, model: str | Path | ImageModel) -> ImageModel:
-        """A copy of our own, which nobody minds to find elsewhere in memory and in another mode."""
-        if isinstance(model, Model) and not isinstance(model, ImageModel):
-            raise ImageError(f"expected a network for images, got a {type(model).__name__}")
-        if not isinstance(model, str | Path | ImageModel):
-            raise TypeError(
-                f"model must be a name, a path or a network for images, got {type(model).__name__}"
-            )
-        loaded: Any = copy.deepcopy(model) if isinstance(model, ImageModel) else load_model(model)
-        if not isinstance(loaded, ImageModel):
+        network = self._load(model)
+        if network.model.scale != 1 or network.notes.get("task") == "upscale":
             raise ImageError(
-                f"expected a network for images, got {model}, which holds a {type(loaded).__name__}"
+                f"expected a network that removes noise, got {network.name}, which enlarges"
             )
-        notes = {} if isinstance(model, ImageModel) else read_notes(model)
-        self._largest_sigmas[loaded] = _largest_sigma(notes)
-        if loaded.in_channels not in DEFAULT_MODELS:
+        if network.model.in_channels not in DEFAULT_MODELS:
             raise ImageError(
-                f"expected a network for 1 or 3 channels, got one for {loaded.in_channels}"
+                f"expected a network for 1 or 3 channels, got one for {network.model.in_channels}"
             )
-        if any(weight.dtype in (torch.float16, torch.bfloat16) for weight in loaded.parameters()):
-            loaded.float()  # weights of a small file; images need more digits
-        # Channels last are faster on a CPU.
-        loaded.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        return loaded.eval()
+        self._largest_sigmas[network.model] = _largest_sigma(network.notes)
+        return network.model
 
 
 @overload
@@ -245,7 +218,11 @@ def denoise(
         warnings.warn(
             f"this network serves one noise level: sigma={sigma} is not used", stacklevel=2
         )
-    return map_images(image, lambda pixels: denoiser.run(pixels, sigma, progress).colors)
+
+    def clean(pixels: Pixels) -> Pixels:
+        return Pixels(denoiser.run(pixels, sigma, progress).colors, pixels.alpha)
+
+    return map_images(image, clean)
 
 
 def checked_sigma(sigma: float | None) -> float | None:
@@ -267,35 +244,3 @@ def _largest_sigma(notes: Mapping[str, Any]) -> float:
         return LARGEST_SIGMA
     largest = max(levels) / 255
     return largest if 0 < largest <= 1 else LARGEST_SIGMA
-
-
-def _device(device: str | torch.device | None) -> torch.device:
-    if device in (None, "auto"):
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        chosen = torch.device(device)
-        torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError) as error:
-        raise ImageError(
-            f"device must be auto, cpu or another that torch has here, got {str(device)!r}"
-        ) from error
-    return chosen
-
-
-def _is_gray_in_color(colors: np.ndarray) -> bool:
-    """Whether three channels are the same; row by row, as most images differ in the first."""
-    return colors.shape[2] == 3 and all(
-        np.array_equal(row[:, 0], row[:, 1]) and np.array_equal(row[:, 0], row[:, 2])
-        for row in colors
-    )
-
-
-@contextlib.contextmanager
-def _exact_convolutions() -> Iterator[None]:
-    """Let a GPU keep all digits of float32: with fewer, tiles would be seen in the result."""
-    before = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.allow_tf32 = before

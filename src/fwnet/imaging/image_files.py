@@ -18,7 +18,7 @@ from PIL import Image, UnidentifiedImageError
 
 from fwnet.imaging.errors import ImageError
 from fwnet.imaging.metadata import Metadata, read_metadata, without_inks
-from fwnet.imaging.pixels import Pixels, as_unit_range
+from fwnet.imaging.pixels import Pixels, as_unit_range, with_bits
 from fwnet.imaging.sixteen_bits import (
     has_planes_beyond_pillow,
     has_sixteen_bits,
@@ -31,6 +31,7 @@ from fwnet.imaging.sixteen_bits import (
 
 __all__ = [
     "ImageFile",
+    "check_size",
     "check_suffix",
     "is_readable_suffix",
     "is_writable_suffix",
@@ -50,6 +51,7 @@ class Format:
         color: Whether it can hold color.
         exif: Whether it can hold EXIF, and so the orientation.
         exif_bytes: How much of it, with its name.
+        side: How many pixels the longer side can have.
         gray_bits: How many bits a channel of a gray image can have; 32 for floating point.
         color_bits: The same for color.
         options: What else Pillow is told.
@@ -60,6 +62,7 @@ class Format:
     color: bool = True
     exif: bool = False
     exif_bytes: int | None = None
+    side: int | None = None
     gray_bits: int = 8
     color_bits: int = 8
     options: dict[str, Any] = field(default_factory=dict)
@@ -69,6 +72,7 @@ JPEG = Format(
     "JPEG",
     exif=True,
     exif_bytes=65533,
+    side=65500,
     options={"quality": 95, "subsampling": 0},  # 0: 4:4:4
 )
 TIFF = Format("TIFF", alpha=True, exif=True, gray_bits=32, color_bits=32)
@@ -80,7 +84,7 @@ FORMATS = {
     ".jpeg": JPEG,
     ".tif": TIFF,
     ".tiff": TIFF,
-    ".webp": Format("WEBP", alpha=True, exif=True, options={"quality": 95}),
+    ".webp": Format("WEBP", alpha=True, exif=True, side=16383, options={"quality": 95}),
     ".bmp": Format("BMP"),
     ".pgm": PGM,
     ".ppm": PPM,
@@ -124,6 +128,16 @@ def check_suffix(path: Path) -> None:
     """Raise unless the end of a name says how to write it."""
     if not is_writable_suffix(path):
         raise ImageError(f"expected a name that ends in {', '.join(FORMATS)}, got {path}")
+
+
+def check_size(path: Path, width: int, height: int) -> None:
+    """Raise if the format cannot hold an image of this size: better before the work than after."""
+    kind = FORMATS[path.suffix.lower()]
+    if max(width, height) > (kind.side or max(width, height)):
+        raise ImageError(
+            f"cannot write {path}: {kind.name} holds up to {kind.side:,} pixels a side, and the "
+            f"image would have {width:,} × {height:,}"
+        )
 
 
 def read_image(path: Path) -> ImageFile:
@@ -275,13 +289,8 @@ def _in_gray(pixels: Pixels) -> Pixels:
 
 
 def _with_bits(pixels: Pixels, bits: int) -> Pixels:
-    dtype = np.dtype(f"u{bits // 8}")
-
-    def convert(values: np.ndarray) -> np.ndarray:
-        whole: np.ndarray = np.rint(as_unit_range(values) * np.iinfo(dtype).max)
-        return whole.astype(dtype)
-
-    return Pixels(convert(pixels.colors), None if pixels.alpha is None else convert(pixels.alpha))
+    alpha = None if pixels.alpha is None else with_bits(pixels.alpha, bits)
+    return Pixels(with_bits(pixels.colors, bits), alpha)
 
 
 def write_whole(path: Path, save: Callable[[BinaryIO], None]) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from PIL import ExifTags, Image, ImageCms
 
-__all__ = ["EXIF_NAME", "Metadata", "read_metadata", "without_inks"]
+from fwnet.imaging.exif_sizes import EXIF_NAME, with_size
 
-EXIF_NAME = b"Exif\0\0"
+__all__ = ["EXIF_NAME", "Metadata", "read_metadata", "without_inks"]
 
 # What a TIFF file says of the picture rather than of how it is stored.
 KEPT_TAGS = tuple(
@@ -59,6 +59,15 @@ class Metadata:
         tags = Image.Exif()
         tags[ExifTags.Base.Orientation] = self.orientation
         return replace(self, exif=tags.tobytes())
+
+    def enlarged(self, width: int, height: int, scale: int) -> Metadata:
+        """The same for the image enlarged to width × height: in print it is as large as before.
+
+        EXIF tells the new size, and the resolution is `scale` times what it was.
+        """
+        exif = None if self.exif is None else with_size(self.exif, width, height, scale)
+        dpi = None if self.dpi is None else (scale * self.dpi[0], scale * self.dpi[1])
+        return replace(self, exif=exif, dpi=dpi)
 
     def turned(self, image: Image.Image) -> Image.Image:
         """The image as a viewer shows it."""

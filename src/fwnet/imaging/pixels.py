@@ -1,4 +1,4 @@
-"""Images of every kind taken apart: colors, which are worked on, and alpha, which is kept."""
+"""Images of every kind taken apart, colors and alpha, and put together again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fwnet.imaging.errors import ImageError
 
-__all__ = ["Pixels", "as_unit_range", "map_images", "plain_image"]
+__all__ = ["Pixels", "as_unit_range", "map_images", "plain_image", "with_bits"]
 
 DEPTHS = (np.uint8, np.uint16)  # of integers, whose largest value is white
 BEYOND = 4.0  # how far from [0, 1] noise of σ = 1 seldom leads
@@ -75,6 +75,17 @@ def as_unit_range(values: np.ndarray) -> np.ndarray:
     return unit
 
 
+def with_bits(values: np.ndarray, bits: int) -> np.ndarray:
+    """Values as integers of 8 or 16 bits, of which the largest is white."""
+    dtype = np.dtype(f"u{bits // 8}")
+    if values.dtype == dtype:
+        return values
+    new, white = np.empty(values.shape, dtype), np.iinfo(dtype).max
+    for row, old in zip(new, values, strict=True):  # so that little is there in floating point
+        row[...] = np.rint(as_unit_range(old).clip(0, 1) * white)
+    return new
+
+
 def plain_image(image: Image.Image) -> Image.Image:
     """Bring an image to one of the modes L, LA, RGB, RGBA, I, I;16 and F, with what it shows."""
     mode = image.mode
@@ -90,17 +101,18 @@ def plain_image(image: Image.Image) -> Image.Image:
     return image if mode == wanted else image.convert(wanted)
 
 
-def map_images(image: Any, function: Callable[[Pixels], np.ndarray]) -> Any:
-    """Apply a function from an image to its new colors; the result is what the image was.
+def map_images(image: Any, function: Callable[[Pixels], Pixels], scale: int = 1) -> Any:
+    """Apply a function from image to image; the result is what the image was.
 
     Args:
         image: A NumPy array, a tensor or a PIL image; see `fwnet.denoise`.
-        function: What to do with each image of it.
+        function: What to do with each image of it; channels and dtype must stay.
+        scale: How many times as high and wide the results are.
     """
     if isinstance(image, Image.Image):
         return _map_pillow(image, function)
     if isinstance(image, Tensor):
-        return _map_tensor(image, function)
+        return _map_tensor(image, function, scale)
     if isinstance(image, np.ndarray):
         return _map_array(image, function)
     raise TypeError(
@@ -108,9 +120,8 @@ def map_images(image: Any, function: Callable[[Pixels], np.ndarray]) -> Any:
     )
 
 
-def _map_pillow(image: Image.Image, function: Callable[[Pixels], np.ndarray]) -> Image.Image:
-    pixels = Pixels.of_pillow(image)
-    new = Pixels(function(pixels), pixels.alpha).pillow()
+def _map_pillow(image: Image.Image, function: Callable[[Pixels], Pixels]) -> Image.Image:
+    new = function(Pixels.of_pillow(image)).pillow()
     if image.mode == "I":
         new = new.convert("I")
     # Profile, EXIF and resolution; a transparent color has become alpha.
@@ -118,7 +129,7 @@ def _map_pillow(image: Image.Image, function: Callable[[Pixels], np.ndarray]) ->
     return new
 
 
-def _map_array(image: np.ndarray, function: Callable[[Pixels], np.ndarray]) -> np.ndarray:
+def _map_array(image: np.ndarray, function: Callable[[Pixels], Pixels]) -> np.ndarray:
     if not (image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (1, 2, 3, 4))):
         first = image.ndim == 3 and image.shape[0] in (1, 2, 3, 4)
         hint = ": move the channels to the end, np.moveaxis(image, 0, -1)" if first else ""
@@ -132,11 +143,11 @@ def _map_array(image: np.ndarray, function: Callable[[Pixels], np.ndarray]) -> n
             f"an image must have uint8, uint16 or floating-point values, got {image.dtype}"
         )
     pixels = Pixels.of_channels(native if native.ndim == 3 else native[..., None])
-    new = Pixels(function(pixels), pixels.alpha).channels()
-    return new.reshape(image.shape).astype(image.dtype, copy=False)
+    new = function(pixels).channels()
+    return (new if image.ndim == 3 else new[..., 0]).astype(image.dtype, copy=False)
 
 
-def _map_tensor(image: Tensor, function: Callable[[Pixels], np.ndarray]) -> Tensor:
+def _map_tensor(image: Tensor, function: Callable[[Pixels], Pixels], scale: int) -> Tensor:
     if not (image.ndim == 2 or (image.ndim >= 3 and image.shape[-3] in (1, 2, 3, 4))):
         last = image.ndim == 3 and image.shape[-1] in (1, 2, 3, 4)
         hint = ": move the channels to the front, image.permute(2, 0, 1)" if last else ""
@@ -155,12 +166,12 @@ def _map_tensor(image: Tensor, function: Callable[[Pixels], np.ndarray]) -> Tens
         stored = stored.float()  # NumPy has no bfloat16
     channels = image.shape[-3] if image.ndim > 2 else 1
     batch = stored.reshape(-1, channels, *image.shape[-2:])
-    new = torch.empty_like(batch)
+    height, width = (scale * length for length in image.shape[-2:])
+    new = batch.new_empty(len(batch), channels, height, width)
     for index, one in enumerate(batch):
         pixels = Pixels.of_channels(one.permute(1, 2, 0).numpy())
-        array = Pixels(function(pixels), pixels.alpha).channels()
-        new[index] = torch.from_numpy(array).permute(2, 0, 1)
-    return new.reshape(image.shape).to(image.device, image.dtype)
+        new[index] = torch.from_numpy(function(pixels).channels()).permute(2, 0, 1)
+    return new.reshape(*image.shape[:-2], height, width).to(image.device, image.dtype)
 
 
 def _no_pixels(height: int, width: int) -> ImageError:

@@ -60,26 +60,35 @@ def apply_tiled(
     size: int,
     halo: int,
     progress: Callable[[int], None],
+    scale: int = 1,
 ) -> None:
-    """Write the image that a network makes of an image to `output`, of the same shape and dtype.
+    """Write the image that a network makes of an image to `output`, of the same dtype.
 
     Only a tile at a time is there in floating point. Values are cut off to [0, 1], and rounded for
     integers.
 
     Args:
-        network: Takes (1, channels, h, w) in [0, 1] in float32, and returns the same.
+        network: Takes (1, channels, h, w) in [0, 1] in float32, and returns
+            (1, channels, scale·h, scale·w).
         colors: The image, (h, w, channels).
-        output: Where the result goes.
-        size: The largest side of a tile, halo excluded.
-        halo: How far a pixel can be and still change another.
-        progress: Told the number of pixels, tile by tile.
+        output: Where the result goes, (scale·h, scale·w, channels).
+        size: The largest side of a tile, in pixels of the image, halo excluded.
+        halo: How far a pixel of the image can be and still change one of the result.
+        progress: Told the number of pixels of the result, tile by tile.
+        scale: How many times as high and wide the result is.
     """
     white = np.iinfo(colors.dtype).max if colors.dtype.kind == "u" else None
     height, width, _ = colors.shape
     for tile in cut_tiles(height, width, size, halo):
         seen = torch.from_numpy(as_unit_range(colors[tile.outer]))  # (h, w, channels)
-        made = network(seen.permute(2, 0, 1)[None])[0].permute(1, 2, 0)[tile.crop].clamp(0, 1)
+        made = network(seen.permute(2, 0, 1)[None])[0].permute(1, 2, 0)
+        made = made[_enlarged(tile.crop, scale)].clamp(0, 1)
         if white is not None:
             made = (made * white).round()
-        output[tile.inner] = made.cpu().numpy()
+        output[_enlarged(tile.inner, scale)] = made.cpu().numpy()
         progress(made.shape[0] * made.shape[1])
+
+
+def _enlarged(part: tuple[slice, slice], scale: int) -> tuple[slice, slice]:
+    rows, columns = (slice(scale * one.start, scale * one.stop) for one in part)
+    return rows, columns

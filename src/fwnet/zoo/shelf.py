@@ -77,10 +77,15 @@ def load_model(
 
 
 def read_notes(name_or_path: str | Path, folder: Path = SHIPPED) -> dict[str, Any]:
-    """Return what the file of such a model says beside weights and configuration."""
-    about, _ = models.read_model(_find(name_or_path, folder)[0])
+    """Return what the file of such a model says beside weights and configuration.
+
+    Of a model of the package its task is said, whatever the file does.
+    """
+    path, is_name = _find(name_or_path, folder)
+    about, _ = models.read_model(path)
     notes = about.get("notes")
-    return notes if isinstance(notes, dict) else {}
+    known = {"task": find_card(str(name_or_path), folder).task} if is_name else {}
+    return {**(notes if isinstance(notes, dict) else {}), **known}
 
 
 def _find(name_or_path: str | Path, folder: Path) -> tuple[Path, bool]:

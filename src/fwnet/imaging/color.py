@@ -1,0 +1,55 @@
+"""Light apart from color, as networks that enlarge see an image: BT.601 with Y from 16 to 235.
+
+MATLAB's rgb2ycbcr, of 255 as all values here: white has Y = 235/255, and what has no color has
+Cb = Cr = 128/255. Nothing is rounded or cut off.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["gray_to_luma", "luma_to_gray", "rgb_to_ycbcr", "ycbcr_to_rgb"]
+
+RED, BLUE = 0.299, 0.114  # their parts of what is gray; green has the rest
+
+
+def rgb_to_ycbcr(rgb: Tensor) -> Tensor:
+    """255·(Y, Cb, Cr) = (16 + 219·g, 128 + 112·(B − g)/0.886, 128 + 112·(R − g)/0.701).
+
+    g = 0.299·R + 0.587·G + 0.114·B is what a gray image has of it.
+
+    Args:
+        rgb: (…, 3, h, w), where 1 is the most.
+    """
+    red, green, blue = rgb.unbind(-3)
+    gray = RED * red + (1 - RED - BLUE) * green + BLUE * blue
+    parts = [gray_to_luma(gray), _to_chroma(blue - gray, BLUE), _to_chroma(red - gray, RED)]
+    return torch.stack(parts, -3)
+
+
+def ycbcr_to_rgb(ycbcr: Tensor) -> Tensor:
+    """The inverse of `rgb_to_ycbcr`."""
+    luma, blueness, redness = ycbcr.unbind(-3)
+    gray = luma_to_gray(luma)
+    blue, red = gray + _of_chroma(blueness, BLUE), gray + _of_chroma(redness, RED)
+    green = (gray - RED * red - BLUE * blue) / (1 - RED - BLUE)
+    return torch.stack([red, green, blue], -3)
+
+
+def gray_to_luma(gray: Tensor) -> Tensor:
+    """Y = (16 + 219·g)/255: of a gray image what its RGB copy has."""
+    return (16 + 219 * gray) / 255
+
+
+def luma_to_gray(luma: Tensor) -> Tensor:
+    """g = (255·Y − 16)/219."""
+    return (255 * luma - 16) / 219
+
+
+def _to_chroma(difference: Tensor, part: float) -> Tensor:
+    return (128 + 112 * difference / (1 - part)) / 255
+
+
+def _of_chroma(chroma: Tensor, part: float) -> Tensor:
+    return (255 * chroma - 128) / 112 * (1 - part)
