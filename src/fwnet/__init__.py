@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     )
     from fwnet.coding import FWNetClassifier, FWNetCoder, LpCoder, LpDictionaryLearning
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
-    from fwnet.imaging import denoise
+    from fwnet.imaging import denoise, upscale
     from fwnet.models import LISTA, MLP, ConvFWNet, ConvLISTA, DnCNN, FWNet, LCoD
     from fwnet.sets import ConvexSet, LpBall
     from fwnet.solvers import Solution, solve
@@ -67,6 +67,7 @@ __all__ = [
     "solve",
     "solvers",
     "training",
+    "upscale",
     "zoo",
 ]
 
@@ -92,6 +93,7 @@ _HOMES = {
     "pool_p": "fwnet.functional",
     "soft_threshold": "fwnet.functional",
     "solve": "fwnet.solvers",
+    "upscale": "fwnet.imaging",
 }
 _ROOMS = {
     "coding",
