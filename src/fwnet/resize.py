@@ -39,7 +39,7 @@ def shrink(x: Tensor, scale: int) -> Tensor:
         raise ValueError(f"height and width must be multiples of {scale}, got {height} and {width}")
     middle = (scale - 1) / 2
     taps = torch.arange(-2 * scale, 3 * scale)
-    weights = _cubic((taps - middle) / scale) / scale
+    weights = _cubic((taps.double() - middle) / scale) / scale
     weights = (weights / weights.sum())[None]
     return _resample(_resample(x, weights, taps, scale, -2), weights, taps, scale, -1)
 
