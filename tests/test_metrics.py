@@ -5,7 +5,7 @@ import pytest
 import torch
 from skimage.metrics import structural_similarity
 
-from fwnet.metrics import error_rate, psnr, ssim
+from fwnet.metrics import as_displayed, error_rate, psnr, shave, ssim
 
 
 def images(*shape, seed=0):
@@ -79,3 +79,34 @@ def test_ssim_needs_batch_and_channel():
     """A channel taken for a batch would give a figure, and a wrong one."""
     with pytest.raises(ValueError, match=r"\(batch, channel, height, width\), got \(3, 16, 16\)"):
         ssim(images(3, 16, 16), images(3, 16, 16))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_as_displayed_is_what_a_file_with_8_bits_keeps(dtype):
+    y = (3 * images(2, 1, 30, 40) - 1).to(dtype)
+    shown = as_displayed(y)
+    assert shown.dtype == dtype
+    levels = np.rint(255 * y.double().clamp(0, 1).numpy()).astype(np.uint8)
+    # Equal to the last bit, or an image that is perfect would have a finite PSNR.
+    assert torch.equal(shown, torch.from_numpy(levels).to(dtype) / 255)
+    assert torch.equal(as_displayed(shown), shown)
+
+
+def test_shaved_images():
+    x = images(2, 3, 7, 9)
+    assert torch.equal(shave(x, 0), x)
+    assert torch.equal(shave(x, 2), x[:, :, 2:5, 2:7])
+    assert shave(x, 3).shape == (2, 3, 1, 3)
+    assert shave(x[0, 0], 3).shape == (1, 3)
+    for border in (-1, 4, 5):
+        message = f"border must be >= 0 and leave pixels of 7 × 9, got {border}"
+        with pytest.raises(ValueError, match=message):
+            shave(x, border)
+
+
+def test_errors_at_the_border_do_not_count_when_it_is_shaved():
+    clean = images(1, 1, 20, 20)
+    spoiled = clean.clone()
+    spoiled[..., :3, :] = spoiled[..., -3:] = 0
+    assert psnr(shave(spoiled, 3), shave(clean, 3)).item() == math.inf
+    assert psnr(shave(spoiled, 2), shave(clean, 2)).item() < 20

@@ -1,6 +1,5 @@
 import hashlib
 import io
-import os
 import tarfile
 from pathlib import Path
 
@@ -8,15 +7,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fwnet.data import BSD68, DataError, berkeley, berkeley_files, without_bsd68
+from fwnet.data import (
+    BSD68,
+    DataError,
+    berkeley,
+    berkeley_files,
+    berkeley_training_files,
+    berkeley_validation_files,
+    without_bsd68,
+)
+from tests.real_data import DATA, needs
 
-# Where the data sets of the paper may be: a folder that is named, or one beside the project.
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
-DATA = Path(os.environ.get("FWNET_DATA") or BESIDE)
 
-
-@pytest.mark.real_data
-@pytest.mark.skipif(not (DATA / "bsds500").is_dir(), reason="BSDS500 is not here (FWNET_DATA)")
+@needs("bsds500")
 class TestRealImages:
     def test_432_to_learn_from_and_68_to_test_on(self, monkeypatch):
         learn, test = berkeley_files(DATA)
@@ -32,6 +35,14 @@ class TestRealImages:
         names = (DATA / "bsds500" / "bsd68.txt").read_text().split()
         assert len(names) == 68
         assert {Path(name).stem for name in names} == BSD68
+
+    def test_images_of_super_resolution_are_none_that_others_test_on(self):
+        learn, choose = berkeley_training_files(DATA), berkeley_validation_files(DATA)
+        assert (len(learn), len(choose)) == (200, 12)
+        assert {path.parent.name for path in learn} == {"train"}
+        assert {path.parent.name for path in choose} == {"test"}
+        # Which ones they are belongs to every figure that was chosen by them.
+        assert [path.stem for path in choose[:3]] == ["103029", "118015", "141048"]
 
 
 def fake_images():
@@ -67,6 +78,32 @@ def test_the_folder_may_be_that_of_the_archive(tmp_path, monkeypatch, place):
     found = [path.relative_to(tmp_path / place).as_posix() for path in learn]
     assert found == ["train/1.jpg", "test/3.jpg"]
     assert [path.stem for path in test] == ["101085"]
+
+
+def test_files_by_their_folders(tmp_path, monkeypatch):
+    content = {
+        f"{part}/{index}{part}.jpg": bytes([index])
+        for part in berkeley.PARTS
+        for index in range(10, 30)
+    }
+    write(tmp_path, content)
+    monkeypatch.setattr(berkeley, "CONTENT", content_md5(content))
+    learn = [path.relative_to(tmp_path).as_posix() for path in berkeley_training_files(tmp_path)]
+    assert learn == [f"train/{index}train.jpg" for index in range(10, 30)]
+    for count, indices in ((1, [20]), (4, [12, 17, 22, 27]), (20, list(range(10, 30)))):
+        chosen = berkeley_validation_files(tmp_path, count=count)
+        names = [path.relative_to(tmp_path).as_posix() for path in chosen]
+        assert names == [f"test/{index}test.jpg" for index in indices]
+    for count in (0, 21):
+        with pytest.raises(DataError, match=f"cannot choose {count} of 20 images"):
+            berkeley_validation_files(tmp_path, count=count)
+
+
+@pytest.mark.parametrize("files", [berkeley_training_files, berkeley_validation_files])
+def test_parts_of_other_images_are_refused(tmp_path, files):
+    write(tmp_path, fake_images())
+    with pytest.raises(DataError, match=r"expected the MD5 b6ce7015.*, got .* of 3 images"):
+        files(tmp_path)
 
 
 def test_other_images_are_refused(tmp_path):

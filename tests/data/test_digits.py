@@ -1,5 +1,4 @@
 import gzip
-import os
 from pathlib import Path
 
 import pytest
@@ -8,14 +7,10 @@ import torch
 from fwnet.data import DataError, load_mnist, small_digits
 from fwnet.data.digits import FILES
 from fwnet.data.folders import data_folder, download, md5
-
-# Where the data sets of the paper may be: a folder that is named, or one beside the project.
-BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
-DATA = Path(os.environ.get("FWNET_DATA") or BESIDE)
+from tests.real_data import DATA, needs
 
 
-@pytest.mark.real_data
-@pytest.mark.skipif(not (DATA / "mnist").is_dir(), reason="MNIST is not here (FWNET_DATA)")
+@needs("mnist")
 def test_mnist_is_whole(tmp_path):
     digits = load_mnist(DATA)
     assert digits.images.shape == (60_000, 784)

@@ -1,7 +1,7 @@
 import math
 import random
 import warnings
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 from itertools import product
 
 import numpy as np
@@ -11,7 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from fwnet.data import DataError, ImageSet, image_files, noisy, read_images, read_pixels, to_gray
+from fwnet.data import (
+    DataError,
+    ImageSet,
+    image_files,
+    noisy,
+    read_images,
+    read_luma,
+    read_luma_images,
+    read_pixels,
+    to_gray,
+    to_luma,
+)
 from fwnet.data.images import GRAY_WEIGHTS
 
 
@@ -190,6 +201,81 @@ class TestGray:
 
     def test_the_weights_are_those_of_rgb2gray(self):
         assert GRAY_WEIGHTS == (0.298936021293775, 0.587043074451121, 0.114020904255103)
+
+
+class TestLuma:
+    def test_it_is_the_formula_in_exact_arithmetic(self):
+        generator = random.Random(0)
+        colors = [[generator.randrange(256) for _ in range(3)] for _ in range(3000)]
+        colors += [[level] * 3 for level in range(256)]
+        # 299·R + 587·G + 114·B = 127,500, with which Y is 125.5.
+        halves = [(r, g, 127_500 - 299 * r - 587 * g) for r, g in product(range(256), repeat=2)]
+        colors += [[r, g, b // 114] for r, g, b in halves if b % 114 == 0 and 0 <= b // 114 < 256]
+        assert len(colors) > 3300
+        luma = to_luma(np.array(colors, np.uint8)[:, None])
+        assert luma.shape == (len(colors), 1, 1)
+        assert luma.dtype == np.uint8
+        weights = [Decimal("65.481"), Decimal("128.553"), Decimal("24.966")]
+        for color, value in zip(colors, luma.ravel().tolist(), strict=True):
+            exact = 16 + sum((w * c for w, c in zip(weights, color, strict=True)), Decimal(0)) / 255
+            assert value == int(exact.quantize(Decimal(1), ROUND_HALF_UP))
+
+    def test_black_white_and_the_primaries(self):
+        """The table of ITU-R BT.601."""
+        colors = [(0, 0, 0), (255, 255, 255), (255, 0, 0), (0, 255, 0), (0, 0, 255)]
+        luma = to_luma(np.array([colors], np.uint8))
+        assert luma[0, :, 0].tolist() == [16, 235, 81, 145, 41]
+
+    @pytest.mark.parametrize("mode", ["1", "L", "LA"])
+    def test_gray_files_are_taken_as_they_are(self, tmp_path, mode):
+        pixels = np.random.default_rng(0).integers(0, 256, (7, 9), np.uint8)
+        picture = Image.fromarray(pixels).convert(mode)
+        picture.save(tmp_path / "x.png")
+        luma = read_luma(tmp_path / "x.png")
+        np.testing.assert_array_equal(luma[:, :, 0], np.asarray(picture.convert("L")))
+        assert luma.max() > 235
+
+    @pytest.mark.parametrize("mode", ["P", "RGB", "RGBA"])
+    @pytest.mark.parametrize("channels", [1, 3])
+    def test_files_of_colors_are_converted_even_if_all_are_gray(self, tmp_path, mode, channels):
+        pixels = np.random.default_rng(0).integers(0, 256, (7, 9, channels), np.uint8)
+        picture = Image.fromarray(pixels.repeat(3 // channels, axis=2)).convert(mode)
+        picture.save(tmp_path / "x.png")
+        colors = np.asarray(picture.convert("RGB"))
+        luma = read_luma(tmp_path / "x.png")
+        assert luma.shape == (7, 9, 1)
+        np.testing.assert_array_equal(luma, to_luma(colors))
+        assert 16 <= luma.min() < luma.max() <= 235
+
+    def test_a_set_of_both(self, tmp_path):
+        generator = np.random.default_rng(0)
+        arrays = [generator.integers(0, 256, shape, np.uint8) for shape in ((5, 6, 3), (8, 4))]
+        files = [tmp_path / f"{name}.png" for name in "ab"]
+        for array, path in zip(arrays, files, strict=True):
+            Image.fromarray(array).save(path)
+        images = read_luma_images(files)
+        assert (images.channels, images.sizes.tolist()) == (1, [[5, 6], [8, 4]])
+        assert images.names == tuple(map(str, files))
+        np.testing.assert_array_equal((255 * images[1][0, 0]).round().numpy(), arrays[1])
+        np.testing.assert_array_equal(
+            (255 * images[0][0, 0]).round().numpy(), to_luma(arrays[0])[:, :, 0]
+        )
+
+    def test_files_that_cannot_be_read(self, tmp_path):
+        with pytest.raises(DataError, match=r"none\.png cannot be read as an image"):
+            read_luma(tmp_path / "none.png")
+
+
+@pytest.mark.parametrize(
+    "read", [read_luma, lambda path: read_pixels(path, True), lambda path: read_pixels(path, False)]
+)
+def test_more_than_8_bits_are_refused(tmp_path, read):
+    deep = np.random.default_rng(0).integers(0, 2**16, (7, 9), np.uint16)
+    Image.fromarray(deep).save(tmp_path / "x.png")
+    Image.fromarray(deep.astype(np.float32)).save(tmp_path / "x.tif")
+    for name in ("x.png", "x.tif"):
+        with pytest.raises(DataError, match=f"{name} has more than 8 bits a channel"):
+            read(tmp_path / name)
 
 
 class TestFiles:

@@ -34,7 +34,7 @@ class PublishedSet:
 
     def files(self, folder: str | Path | None) -> list[Path]:
         """Where the images are, in the order of their names, checked."""
-        # No address has lasted: those that papers and projects give are dead, or not the authors'.
+        # No download: the addresses that papers and projects give are dead, or not the authors'.
         where = data_folder(self.folder, folder)
         if where is None:
             raise DataError(
