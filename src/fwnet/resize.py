@@ -20,8 +20,9 @@ def enlarge(x: Tensor, scale: int) -> Tensor:
         scale: s, from 1 on. The result is (…, s·h, s·w).
     """
     _check(x, scale)
-    phases = (torch.arange(scale, dtype=torch.float64) + 0.5) / scale - 0.5
-    taps = torch.arange(-REACH, REACH + 1)
+    # All on the device of x, so that a CUDA graph can be made of it.
+    phases = (torch.arange(scale, dtype=torch.float64, device=x.device) + 0.5) / scale - 0.5
+    taps = torch.arange(-REACH, REACH + 1, device=x.device)
     weights = _cubic(taps - phases[:, None])
     return _resample(_resample(x, weights, taps, 1, -2), weights, taps, 1, -1)
 
@@ -38,7 +39,7 @@ def shrink(x: Tensor, scale: int) -> Tensor:
     if height % scale or width % scale:
         raise ValueError(f"height and width must be multiples of {scale}, got {height} and {width}")
     middle = (scale - 1) / 2
-    taps = torch.arange(-2 * scale, 3 * scale)
+    taps = torch.arange(-2 * scale, 3 * scale, device=x.device)
     weights = _cubic((taps.double() - middle) / scale) / scale
     weights = (weights / weights.sum())[None]
     return _resample(_resample(x, weights, taps, scale, -2), weights, taps, scale, -1)
@@ -59,7 +60,7 @@ def _resample(x: Tensor, weights: Tensor, taps: Tensor, stride: int, dim: int) -
     """
     x = x.movedim(dim, -1)
     length = x.shape[-1]
-    weights, taps = weights.to(x), taps.to(x.device)
+    weights = weights.to(x.dtype)
     places = stride * torch.arange(length // stride, device=x.device)[:, None] + taps
     places = places % (2 * length)  # a mirrored image has this period
     places = torch.where(places < length, places, 2 * length - 1 - places)

@@ -13,7 +13,7 @@ import torch
 from fwnet.data import ImageSet, noisy
 from fwnet.models import ConvFWNet, DnCNN
 from fwnet.training import Denoising, TrainingConfig, denoising, norms, train
-from fwnet.training.denoising import decibels
+from fwnet.training import decibels
 from fwnet.training.norms import estimate_norms
 
 CONFIG = TrainingConfig(num_epochs=2, batch_size=4, learning_rate=0.01, average=0.9)

@@ -121,6 +121,16 @@ class ImageSet:
         kept = [index for index in range(len(self)) if index not in held]
         return self.select(kept), self.select(held)
 
+    def middles(self, side: int) -> Self:
+        """The middle of every image, `side` pixels high and wide at most."""
+        parts = []
+        for index, sides in enumerate(self.sizes.tolist()):
+            top, left = (max(0, length - side) // 2 for length in sides)
+            start = int(self._starts()[index])
+            image = self.pixels[start : start + sides[0] * sides[1]].reshape(*sides, -1)
+            parts.append(image[top : top + side, left : left + side].numpy())
+        return self.of(parts, self.names)
+
     def crops(self, count: int, size: int, generator: torch.Generator) -> Tensor:
         """Squares drawn at random, mirrored and turned at random: (count, channel, size, size).
 

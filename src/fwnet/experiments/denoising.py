@@ -60,20 +60,9 @@ def images_of(data: Data, color: bool = False) -> tuple[ImageSet, ImageSet, Imag
             read_images([next(folder.glob(f"{name}.*")) for name in names], color)
             for names in SMALL
         )
-        learn, test = _middles(learn, 256), _middles(test, 64)
+        learn, test = learn.middles(256), test.middles(64)
     kept, held = learn.split(NUM_VALIDATION[data])
-    return kept, held if data == "berkeley" else _middles(held, 64), test
-
-
-def _middles(images: ImageSet, side: int) -> ImageSet:
-    """The middle of every image."""
-    arrays = []
-    for index in range(len(images)):
-        image = images[index][0].permute(1, 2, 0)
-        top, left = ((length - side) // 2 for length in image.shape[:2])
-        part = image[top : top + side, left : left + side]
-        arrays.append((255 * part).round().byte().numpy())
-    return ImageSet.of(arrays, images.names)
+    return kept, held if data == "berkeley" else held.middles(64), test
 
 
 @dataclass(frozen=True)

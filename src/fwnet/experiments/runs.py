@@ -47,6 +47,12 @@ class Job(ABC):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def execute(job: Job, folder: Path | None, device: torch.device) -> Record:
+    """Do a job in a process that may have done others."""
+    torch.compiler.reset()  # networks compiled for earlier jobs count against the limit of torch
+    return job.execute_in(folder, device)
+
+
 class Runner(AbstractContextManager["Runner"]):
     """Executes jobs, and remembers their results in a file of JSON lines. Threads may share it.
 
@@ -118,7 +124,7 @@ class Runner(AbstractContextManager["Runner"]):
                 for key, job in missing.items():
                     if key not in self._futures:  # another thread may wait for the same
                         self._futures[key] = self._pool.submit(
-                            job.execute_in, self.folder, self.device
+                            execute, job, self.folder, self.device
                         )
                     waiting[self._futures[key]] = job
         self._report()
@@ -126,7 +132,7 @@ class Runner(AbstractContextManager["Runner"]):
             self._keep(waiting[future], future.result())
         if self._pool is None:
             for job in missing.values():
-                self._keep(job, job.execute_in(self.folder, self.device))
+                self._keep(job, execute(job, self.folder, self.device))
         return [self._records[job.key] for job in jobs]
 
     def _keep(self, job: Job, record: Record) -> None:

@@ -151,8 +151,10 @@ class ConvCodingNetwork(ConvolutionalModel):
             inner = inner * (self.num_layers - 1)
         return [self.first, *inner, self.last]
 
-    def _set_normal(self, generator: torch.Generator | None) -> None:
-        set_normal([one.weight for one in self._chain()], 1.0, generator)
+    def _set_normal(self, output_gain: float, generator: torch.Generator | None) -> None:
+        *inner, last = self._chain()
+        set_normal([one.weight for one in inner], 1.0, generator)
+        set_normal([last.weight], output_gain, generator)
 
 
 def gram_kernels(atoms: Tensor) -> Tensor:

@@ -40,6 +40,7 @@ class ConvFWNet(ConvCodingNetwork):
         bounds: The interval that a learned p stays in.
         eps: See `fwnet.pool_p`. Without it, rounding noise in black areas would get the full
             radius.
+        output_gain: How large W_R is at first: its entries are N(0, gain²/fan-in).
         generator: Where the initial weights come from.
     """
 
@@ -64,6 +65,7 @@ class ConvFWNet(ConvCodingNetwork):
         activation: Activation = "pool_p",
         bounds: Sequence[float] = (1.001, 100.0),
         eps: float = 1e-3,
+        output_gain: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -91,7 +93,7 @@ class ConvFWNet(ConvCodingNetwork):
             dim=1,
             eps=eps,
         )
-        self._set_normal(generator)
+        self._set_normal(output_gain, generator)
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m, h, w), of images (with their noise level, if any)."""

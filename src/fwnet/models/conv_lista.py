@@ -27,6 +27,7 @@ class ConvLISTA(ConvCodingNetwork):
         residual: Whether the output is x + W_R ∗ z; else W_R ∗ z.
         noise_level_input: Whether W_0 sees one more map, which holds σ.
         scale: How many times as high and wide as x y is, as of `ConvFWNet`.
+        output_gain: How large W_R is at first: its entries are N(0, gain²/fan-in).
         generator: Where the initial weights come from.
     """
 
@@ -42,6 +43,7 @@ class ConvLISTA(ConvCodingNetwork):
         residual: bool = True,
         noise_level_input: bool = False,
         scale: int = 1,
+        output_gain: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -58,7 +60,7 @@ class ConvLISTA(ConvCodingNetwork):
             raise ValueError(f"threshold must be > 0, got {threshold!r}")
         start = torch.tensor(float(threshold)).expm1().log()  # softplus of it is the threshold
         self.raw_thresholds = nn.ParameterList(start.repeat(channels) for _ in range(num_layers))
-        self._set_normal(generator)
+        self._set_normal(output_gain, generator)
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m, h, w), of images (with their noise level, if any)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import cast
@@ -117,6 +118,8 @@ def convolution(in_channels: int, out_channels: int, kernel_size: int, bias: boo
 
 def set_normal(weights: Sequence[Tensor], gain: float, generator: torch.Generator | None) -> None:
     """Draw kernels from N(0, gain²/fan-in)."""
+    if not 0 <= gain < math.inf:
+        raise ValueError(f"output_gain must be a number >= 0, got {gain!r}")
     with torch.no_grad():
         for weight in weights:
             fan_in = weight[0].numel()

@@ -22,6 +22,7 @@ class VDSR(DnCNN):
         kernel_size: The side of all kernels, odd.
         batch_norm: Whether inner convolutions are normalized, as the paper tries.
         noise_level_input: Whether the first convolution sees one more map, which holds σ.
+        output_gain: How large W_L is at first, as of `DnCNN`.
         generator: Where the initial weights come from.
     """
 
@@ -34,6 +35,7 @@ class VDSR(DnCNN):
         kernel_size: int = 3,
         batch_norm: bool = False,
         noise_level_input: bool = False,
+        output_gain: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -43,5 +45,6 @@ class VDSR(DnCNN):
             kernel_size=kernel_size,
             batch_norm=batch_norm,
             noise_level_input=noise_level_input,
+            output_gain=output_gain,
             generator=generator,
         )

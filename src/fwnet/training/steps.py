@@ -56,14 +56,19 @@ class TrainingStep:
     def __call__(self, batch: tuple[Tensor, ...], learning_rate: float) -> Tensor:
         """Take a step and return its loss, detached."""
         self._set_learning_rate(learning_rate)
-        self._taken += 1
-        if not self.record or self._taken <= WARMUP_STEPS:
+        if not self.record:
             return self._take(batch)
-        if self._graph is None:
-            self._record(batch)
-        assert self._graph is not None
+        # From the first step on in the same memory: a compiled model that sees other strides while
+        # a graph is recorded would be compiled again, which is not possible then.
+        if not self._batch:
+            self._batch = tuple(part.clone() for part in batch)
         for kept, fresh in zip(self._batch, batch, strict=True):
             kept.copy_(fresh)
+        self._taken += 1
+        if self._taken <= WARMUP_STEPS:
+            return self._take(self._batch)
+        if self._graph is None:
+            self._graph = self._recorded()
         self._graph.replay()
         return self._loss
 
@@ -79,13 +84,13 @@ class TrainingStep:
         self.optimizer.step()
         return loss.detach()
 
-    def _record(self, batch: tuple[Tensor, ...]) -> None:
-        self._batch = tuple(part.clone() for part in batch)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(batch[0].device):  # not necessarily the current one
+    def _recorded(self) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(self._batch[0].device):  # not necessarily the current one
             torch.cuda.synchronize()
-            with torch.cuda.graph(self._graph):
+            with torch.cuda.graph(graph):
                 self._loss = self._take(self._batch)
+        return graph
 
     def _set_learning_rate(self, value: float) -> None:
         for group in self.optimizer.param_groups:
