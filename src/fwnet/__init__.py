@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fwnet.coding import FWNetClassifier, FWNetCoder, LpCoder, LpDictionaryLearning
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
     from fwnet.imaging import denoise, upscale
-    from fwnet.models import LISTA, MLP, ConvFWNet, ConvLISTA, DnCNN, FWNet, LCoD
+    from fwnet.models import LISTA, MLP, SRCNN, VDSR, ConvFWNet, ConvLISTA, DnCNN, FWNet, LCoD
     from fwnet.sets import ConvexSet, LpBall
     from fwnet.solvers import Solution, solve
     from fwnet.zoo import list_models, load_model
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 __all__ = [
     "LISTA",
     "MLP",
+    "SRCNN",
+    "VDSR",
     "ConvFWNet",
     "ConvLISTA",
     "ConvexSet",
@@ -85,7 +87,9 @@ _HOMES = {
     "LpCoder": "fwnet.coding",
     "LpDictionaryLearning": "fwnet.coding",
     "MLP": "fwnet.models",
+    "SRCNN": "fwnet.models",
     "Solution": "fwnet.solvers",
+    "VDSR": "fwnet.models",
     "denoise": "fwnet.imaging",
     "dual_exponent": "fwnet.functional",
     "list_models": "fwnet.zoo",

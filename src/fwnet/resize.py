@@ -62,7 +62,8 @@ def _resample(x: Tensor, weights: Tensor, taps: Tensor, stride: int, dim: int) -
     length = x.shape[-1]
     weights = weights.to(x.dtype)
     places = stride * torch.arange(length // stride, device=x.device)[:, None] + taps
-    places = places % (2 * length)  # a mirrored image has this period
+    period = torch.full_like(places, 2 * length)  # of a mirrored image; no number, for ONNX
+    places = places % period
     places = torch.where(places < length, places, 2 * length - 1 - places)
     y = sum(x[..., places[:, k], None] * weights[:, k] for k in range(len(taps)))
     assert isinstance(y, Tensor)

@@ -1,7 +1,9 @@
 """What every model must do, and every kind of model besides; a model's test class inherits it."""
 
 import copy
+import itertools
 import json
+import math
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch.func import functional_call
 from torch.utils.flop_counter import FlopCounterMode
 
 from fwnet.models import MODELS, load_model
+from fwnet.resize import REACH, enlarge
 
 FEATURES, ATOMS, LAYERS = 6, 9, 4
 
@@ -201,7 +204,8 @@ class CodingConformance(SignalConformance):
 class ImageConformance(ModelConformance):
     """Subclasses name the `options`, the `smallest` side of an image, and where there are `places`.
 
-    A place is where the network meets its weights once: every pixel, or every patch.
+    A place is where the network meets its weights once: every pixel of y, or every patch. With a
+    `scale` among the options y is so many times as high and wide as x.
     """
 
     options: dict = {}
@@ -225,16 +229,26 @@ class ImageConformance(ModelConformance):
         told = told if network is None else network.noise_level_input
         return (x, torch.tensor(0.1)) if told else (x,)
 
+    @property
+    def scale(self):
+        return self.options.get("scale", 1)
+
+    def shape(self, x):
+        """That of y."""
+        batch, channels, height, width = x.shape
+        return batch, channels, self.scale * height, self.scale * width
+
     def places(self, height, width):
-        return height * width
+        return self.scale**2 * height * width
 
     def test_shapes(self):
         network = self.make()
+        assert network.scale == self.scale
         side = self.smallest
         for height, width in ((side, side), (side, 13), (13, side), (side + 1, 6), (11, 7)):
             for count in (0, 1, 3):
                 x = self.images(count, network.in_channels, height, width)
-                assert network(*self.arguments(x)).shape == x.shape
+                assert network(*self.arguments(x)).shape == self.shape(x)
 
     def test_what_is_no_batch_of_such_images_is_refused(self, x):
         network = self.make()
@@ -254,16 +268,21 @@ class ImageConformance(ModelConformance):
             torch.testing.assert_close(network(*self.arguments(other)), y)
 
     def test_pixels_matter_up_to_the_receptive_radius_and_not_beyond(self):
-        network = self.make().double()
+        self.check_receptive_radius(self.make())
+
+    def check_receptive_radius(self, network):
+        network.double()
         radius = network.receptive_radius
         side = 2 * radius + 5
         middle = side // 2
         x = self.images(1, network.in_channels, side, side).double()
         noise = self.images(1, network.in_channels, side, side, seed=2).double()
 
+        made = slice(self.scale * middle, self.scale * (middle + 1))  # of the pixel in the middle
+
         def pixel(x):
             with torch.no_grad():
-                return network(*self.arguments(x))[:, :, middle, middle]
+                return network(*self.arguments(x))[:, :, made, made]
 
         beyond = noise.clone()
         inside = slice(middle - radius, middle + radius + 1)
@@ -281,7 +300,8 @@ class ImageConformance(ModelConformance):
         x = self.images(2, network.in_channels, 12, 9)
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             network(*self.arguments(x))
-        assert counter.get_total_flops() == 2 * 2 * self.places(12, 9) * network.multiply_adds
+        exact = counter.get_total_flops() / (2 * 2 * self.places(12, 9))
+        assert network.multiply_adds == (exact if self.scale == 1 else round(exact))
 
     def test_what_moves_in_moves_out(self):
         """Away from the border, where zeros are not moved."""
@@ -291,10 +311,9 @@ class ImageConformance(ModelConformance):
         x = self.images(2, network.in_channels, side, side).double()
         with torch.no_grad():
             y, moved = (network(*self.arguments(one)) for one in (x, x.roll((2, 1), (2, 3))))
-        inside = slice(radius + 2, side - radius)
-        torch.testing.assert_close(
-            moved[:, :, inside, inside], y.roll((2, 1), (2, 3))[:, :, inside, inside]
-        )
+        y = y.roll((2 * self.scale, self.scale), (2, 3))
+        inside = slice(self.scale * (radius + 2), self.scale * (side - radius))
+        torch.testing.assert_close(moved[:, :, inside, inside], y[:, :, inside, inside])
 
     def test_bfloat16_does_what_float32_does(self, x):
         network = self.make()
@@ -311,18 +330,26 @@ class ImageConformance(ModelConformance):
 
 
 class ConvolutionalConformance(ImageConformance):
-    """Subclasses are made of convolutions, with `num_layers` and `channels` among the options."""
-
-    options = {"num_layers": 3, "channels": 4}
+    """Subclasses are chains of convolutions, for gray or color."""
 
     def test_color(self):
         network = self.make(in_channels=3)
         x = self.images(2, 3, 5, 4)
         arguments = self.arguments(x)
-        assert network(*arguments).shape == x.shape
+        assert network(*arguments).shape == self.shape(x)
         check_gradients(network, arguments)
         mixed = network(*self.arguments(x.flip(1)))
         assert not torch.allclose(mixed.flip(1), network(*arguments))
+
+    def test_every_parameter_gets_a_gradient_in_training(self, x):
+        network = self.make().train()
+        check_gradients(network, self.arguments(x))
+
+
+class LayeredConformance(ConvolutionalConformance):
+    """Subclasses have `num_layers` layers of as many `channels`, and may be told a noise level."""
+
+    options = {"num_layers": 3, "channels": 4}
 
     def test_sigma_is_one_number_or_one_an_image(self, x):
         network = self.make(noise_level_input=True)
@@ -334,7 +361,7 @@ class ConvolutionalConformance(ImageConformance):
         each = torch.cat([network(x[i : i + 1], level) for i, level in enumerate(levels.tolist())])
         torch.testing.assert_close(network(x, levels), each)
         assert not torch.allclose(network(x, levels)[0], y[0])
-        assert network(x[:0], 0.1).shape == x[:0].shape
+        assert network(x[:0], 0.1).shape == self.shape(x[:0])
 
     def test_a_missing_or_wrong_sigma_is_refused(self, x):
         network = self.make(noise_level_input=True)
@@ -347,19 +374,32 @@ class ConvolutionalConformance(ImageConformance):
         without, told = (self.make(noise_level_input=told) for told in (False, True))
         size, channels = self.options.get("kernel_size", 3), self.options["channels"]
         assert told.num_parameters - without.num_parameters == channels * size**2
-        assert told.multiply_adds - without.multiply_adds == channels * size**2
+        more = told.multiply_adds - without.multiply_adds
+        assert abs(more - channels * size**2 / self.scale**2) < 1  # both are rounded
         assert told.receptive_radius == without.receptive_radius
-
-    def test_every_parameter_gets_a_gradient_in_training(self, x):
-        network = self.make().train()
-        check_gradients(network, self.arguments(x))
 
     @pytest.mark.parametrize("size", [1, 5])
     def test_kernels_of_other_sizes(self, size, x):
         network = self.make(kernel_size=size)
-        assert network(*self.arguments(x)).shape == x.shape
-        count = len(network._chain())
-        assert network.receptive_radius == count * (size // 2)
+        assert network(*self.arguments(x)).shape == self.shape(x)
+        radius = len(network._chain()) * (size // 2)
+        enlarges = network.residual and self.scale > 1
+        assert network.receptive_radius == (max(radius, REACH) if enlarges else radius)
+
+    def test_the_output_gain_scales_the_last_kernel_and_nothing_else(self):
+        def state(gain):
+            options = {**self.options, "output_gain": gain}
+            return MODELS[self.model](**options, generator=generator(0)).state_dict()
+
+        plain = state(1.0)
+        for gain in (0.25, 0.0, 4):
+            for name, weight in state(gain).items():
+                assert torch.equal(weight, plain[name] * (gain if name == "last.weight" else 1))
+
+    def test_without_output_a_network_begins_with_what_it_adds_to(self, x):
+        network = self.make(output_gain=0.0)
+        y = network(*self.arguments(x))
+        assert torch.equal(y, enlarge(x, self.scale) if network.residual else torch.zeros_like(y))
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -369,6 +409,9 @@ class ConvolutionalConformance(ImageConformance):
             ({"channels": 0}, "channels must be an integer >= 1, got 0"),
             ({"in_channels": 1.0}, "in_channels must be an integer >= 1, got 1.0"),
             ({"num_layers": 0}, "num_layers must be an integer >= [12], got 0"),
+            ({"output_gain": -1.0}, "output_gain must be a number >= 0, got -1.0"),
+            ({"output_gain": math.nan}, "output_gain must be a number >= 0, got nan"),
+            ({"output_gain": math.inf}, "output_gain must be a number >= 0, got inf"),
         ],
     )
     def test_bad_sizes_are_refused(self, options, message):
@@ -376,7 +419,7 @@ class ConvolutionalConformance(ImageConformance):
             MODELS[self.model](**{**self.options, **options})
 
 
-class ConvCodingConformance(ConvolutionalConformance):
+class ConvCodingConformance(LayeredConformance):
     """Subclasses are convolutional coding networks."""
 
     def test_depth_widths_and_sharing(self):
@@ -388,7 +431,7 @@ class ConvCodingConformance(ConvolutionalConformance):
             assert kernels == [
                 (channels, network.first.in_channels, size, size),
                 *[(channels, channels, size, size)] * inner,
-                (network.in_channels, channels, size, size),
+                (network.in_channels * self.scale**2, channels, size, size),
             ]
             assert network.receptive_radius == (layers + 1) * (size // 2)
 
@@ -408,18 +451,25 @@ class ConvCodingConformance(ConvolutionalConformance):
                 options["step_sizes"] = [0.5]
             network = self.make(**options)
             assert network.receptive_radius == 2 * (network.kernel_size // 2)
-            assert network(*self.arguments(x)).shape == x.shape
+            assert network(*self.arguments(x)).shape == self.shape(x)
 
     def test_codes_have_a_place_for_every_pixel(self, x):
         network = self.make(noise_level_input=False)
         code = network.encode(x)
         assert code.shape == (5, network.channels, 5, 4)
-        y = network.last(code)
-        torch.testing.assert_close(network(x), x + y if network.residual else y)
+        maps, y = network.last(code), network(x)
+        if network.residual:
+            y = y - enlarge(x, self.scale)
+        for channel in range(network.in_channels):
+            for row, column in itertools.product(range(self.scale), repeat=2):
+                wanted = maps[:, (channel * self.scale + row) * self.scale + column]
+                pixels = y[:, channel, row :: self.scale, column :: self.scale]
+                torch.testing.assert_close(pixels, wanted, rtol=1e-5, atol=1e-6)
 
     def test_without_residual_the_output_is_what_is_rebuilt(self, x):
         plain, residual = (self.make(residual=residual) for residual in (False, True))
-        torch.testing.assert_close(residual(*self.arguments(x)), x + plain(*self.arguments(x)))
+        wanted = enlarge(x, self.scale) + plain(*self.arguments(x))
+        torch.testing.assert_close(residual(*self.arguments(x)), wanted)
 
     def test_a_dictionary_that_does_not_fit_is_refused(self):
         kind = MODELS[self.model]
@@ -458,6 +508,41 @@ class ConvCodingConformance(ConvolutionalConformance):
         again = self.make(seed=2, in_channels=3, noise_level_input=True)
         again.adopt(color)
         assert all(torch.equal(again.state_dict()[n], w) for n, w in color.state_dict().items())
+
+    def test_of_a_network_for_another_scale_all_but_the_output_is_adopted(self):
+        options = {"in_channels": 1, "noise_level_input": False}
+        other = self.make(seed=1, **options, scale=self.scale + 1)
+        network = self.make(**options)
+        kept = network.last.weight.clone()
+        network.adopt(other)
+        assert torch.equal(network.last.weight, kept)
+        for name, weight in network.named_parameters():
+            if name != "last.weight":
+                assert torch.equal(weight, other.get_parameter(name)), name
+        x = self.images(2, 1, 6, 5)
+        torch.testing.assert_close(network.encode(x), other.encode(x))
+        color = self.make(in_channels=3, noise_level_input=True)
+        kept = color.last.weight.clone()
+        color.adopt(other)
+        assert torch.equal(color.last.weight, kept)
+        seen = torch.cat([x.repeat(1, 3, 1, 1), torch.full_like(x, 0.3)], 1)
+        torch.testing.assert_close(color.encode(seen), other.encode(x))
+
+    def test_from_a_dictionary_sub_pixels_begin_as_copies_of_their_pixel(self):
+        dictionary = torch.randn(3 * 9, 4, generator=generator(0))
+        x = self.images(2, 3, 6, 5)
+        options = {"in_channels": 3, "residual": False}
+        kind = MODELS[self.model]
+        y = kind.from_dictionary(dictionary, 3, **options)(x)
+        for scale in (2, 3):
+            large = kind.from_dictionary(dictionary, 3, scale=scale, **options)(x)
+            copies = y.repeat_interleave(scale, 2).repeat_interleave(scale, 3)
+            torch.testing.assert_close(large, copies)
+
+    @pytest.mark.parametrize("scale", [0, -1, 2.0, None])
+    def test_bad_scales_are_refused(self, scale):
+        with pytest.raises(ValueError, match=f"scale must be an integer >= 1, got {scale}"):
+            MODELS[self.model](**{**self.options, "scale": scale})
 
     def test_a_network_that_cannot_be_adopted_is_refused(self):
         network = self.make(noise_level_input=False)

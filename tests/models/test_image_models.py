@@ -5,12 +5,23 @@ import pytest
 import torch
 from torch.nn.functional import conv2d, conv_transpose2d, pad
 
-from fwnet.models import LISTA, ConvFWNet, ConvLISTA, DnCNN, FWNet, PatchDenoiser, patch_denoiser
+from fwnet.models import (
+    LISTA,
+    SRCNN,
+    VDSR,
+    ConvFWNet,
+    ConvLISTA,
+    DnCNN,
+    FWNet,
+    PatchDenoiser,
+    patch_denoiser,
+)
 from fwnet.models.conv_coding_network import gram_kernels, squared_norm
 from tests.models.conformance import (
     ConvCodingConformance,
     ConvolutionalConformance,
     ImageConformance,
+    LayeredConformance,
 )
 
 PATCHES = {"model": "FWNet", "num_features": 9, "num_atoms": 7, "num_layers": 3, "p": 1.6}
@@ -51,17 +62,61 @@ class TestConvFWNetWithReLU(ConvCodingConformance):
     options = {"num_layers": 3, "channels": 4, "activation": "relu", "skip": False}
 
 
+class TestConvFWNetSubPixel(ConvCodingConformance):
+    model = "ConvFWNet"
+    options = {"num_layers": 2, "channels": 4, "scale": 3}
+
+    def test_enlargement_reaches_farther_than_small_kernels(self):
+        network = self.make(kernel_size=1)
+        assert network.receptive_radius == 2
+        self.check_receptive_radius(network)
+
+
+class TestConvFWNetSubPixelWithoutResidual(ConvCodingConformance):
+    """… whose kernels reach less far than bicubic enlargement would."""
+
+    model = "ConvFWNet"
+    options = {
+        "num_layers": 2,
+        "channels": 4,
+        "kernel_size": 1,
+        "in_channels": 3,
+        "noise_level_input": True,
+        "residual": False,
+        "scale": 2,
+    }
+
+
 class TestConvLISTA(ConvCodingConformance):
     model = "ConvLISTA"
 
 
-class TestDnCNN(ConvolutionalConformance):
+class TestConvLISTASubPixel(ConvCodingConformance):
+    model = "ConvLISTA"
+    options = {"num_layers": 2, "channels": 4, "scale": 2}
+
+
+class TestDnCNN(LayeredConformance):
     model = "DnCNN"
 
 
-class TestDnCNNWithoutBatchNorm(ConvolutionalConformance):
+class TestDnCNNWithoutBatchNorm(LayeredConformance):
     model = "DnCNN"
     options = {"num_layers": 4, "channels": 4, "batch_norm": False}
+
+
+class TestVDSR(LayeredConformance):
+    model = "VDSR"
+
+
+class TestVDSRWithBatchNorm(LayeredConformance):
+    model = "VDSR"
+    options = {"num_layers": 3, "channels": 4, "batch_norm": True}
+
+
+class TestSRCNN(ConvolutionalConformance):
+    model = "SRCNN"
+    options = {"kernel_sizes": (9, 1, 5), "channels": (5, 4)}
 
 
 class TestPatchDenoiser(ImageConformance):
@@ -326,6 +381,105 @@ def test_dncnn_written_out():
 def test_dncnn_needs_two_layers():
     with pytest.raises(ValueError, match="num_layers must be an integer >= 2, got 1"):
         DnCNN(1)
+
+
+# Super-resolution
+
+
+def test_vdsr_has_the_published_number_of_weights():
+    network = VDSR()
+    assert sum(weight.numel() for weight in network.parameters() if weight.ndim == 4) == 664_704
+    assert network.num_parameters == 664_704 + 19 * 64  # biases: of all layers but the last
+    assert network.multiply_adds == 664_704
+    assert network.receptive_radius == 20  # 41 × 41 pixels
+    assert VDSR(batch_norm=True).num_parameters == 664_704 + 18 * 128
+
+
+def test_vdsr_written_out():
+    network = VDSR(3, 4).double()
+    with torch.no_grad():
+        for layer in network.hidden:
+            layer.bias.copy_(normal(4))
+    x = images(2, 1, 6, 5)
+    a = x
+    for layer in network.hidden:
+        a = conv2d(a, layer.weight, layer.bias, padding=1).clamp(min=0)
+    torch.testing.assert_close(network(x), x + conv2d(a, network.last.weight, padding=1))
+
+
+def test_vdsr_is_dncnn_without_norms_by_default():
+    dncnn, vdsr = (
+        kind(3, 4, **options, generator=torch.Generator().manual_seed(0))
+        for kind, options in ((DnCNN, {"batch_norm": False}), (VDSR, {}))
+    )
+    for name, weight in dncnn.state_dict().items():
+        assert torch.equal(vdsr.get_parameter(name), weight)
+    assert not vdsr.norms
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count", "radius"),
+    [((9, 1, 5), 8129, 6), ((9, 3, 5), 24_513, 7), ((9, 5, 5), 57_281, 8)],
+)
+def test_srcnn_has_the_published_number_of_parameters(sizes, count, radius):
+    network = SRCNN(sizes)
+    assert network.num_parameters == count
+    assert network.multiply_adds == count - 64 - 32 - 1  # without biases, 8,032 as published
+    assert network.receptive_radius == radius
+
+
+def test_srcnn_written_out():
+    network = SRCNN((5, 1, 3), (4, 3)).double()
+    with torch.no_grad():
+        for layer in network.layers:
+            layer.bias.copy_(normal(len(layer.bias)))
+    x = images(2, 1, 6, 7)
+    first, second, last = network.layers
+    a = conv2d(x, first.weight, first.bias, padding=2).clamp(min=0)
+    a = conv2d(a, second.weight, second.bias).clamp(min=0)
+    torch.testing.assert_close(network(x), conv2d(a, last.weight, last.bias, padding=1))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"channels": (64,)}, "expected one more of kernel_sizes than of channels, got 3 and 1"),
+        ({"kernel_sizes": (9, 5)}, "expected one more of kernel_sizes than of channels, got 2 and"),
+        ({"kernel_sizes": (9, 2, 5)}, "kernel_size must be an odd integer >= 1, got 2"),
+        ({"channels": (64, 0)}, "channels must be an integer >= 1, got 0"),
+        ({"in_channels": 0}, "in_channels must be an integer >= 1, got 0"),
+    ],
+)
+def test_bad_srcnns(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        SRCNN(**arguments)
+
+
+def test_a_sub_pixel_network_takes_a_ninth_of_the_multiplications():
+    """… but for its first and last kernels."""
+    seen_large, seen_small = ConvFWNet(19), ConvFWNet(19, scale=3)
+    assert seen_large.multiply_adds == VDSR().multiply_adds
+    assert seen_small.multiply_adds == (18 * 36_864 + (1 + 9) * 576) / 9
+    assert seen_small.receptive_radius == seen_large.receptive_radius == 20
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_a_sub_pixel_network_in_onnx(tmp_path):
+    import onnxruntime
+
+    network = ConvFWNet(2, 4, scale=3).eval()
+    path = tmp_path / "m.onnx"
+    axes = {
+        axis: torch.export.Dim(name, min=2, max=1000)
+        for axis, name in ((0, "batch"), (2, "height"), (3, "width"))
+    }
+    x = images(2, 1, 5, 4).float()
+    torch.onnx.export(network, (x,), path, dynamo=True, dynamic_shapes=(axes,), verbose=False)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for shape in ((3, 1, 8, 7), (2, 1, 2, 3)):
+        more = images(*shape, seed=1).float()
+        (y,) = session.run(None, {session.get_inputs()[0].name: more.numpy()})
+        np.testing.assert_allclose(y, network(more).detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
 # Patches

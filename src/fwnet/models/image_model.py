@@ -101,9 +101,9 @@ class ConvolutionalModel(ImageModel):
 
     @property
     def receptive_radius(self) -> int:
-        """The sum of the radii of the kernels; not less than that of bicubic enlargement."""
+        """The sum of the radii of the kernels; where x is enlarged, not less than that takes."""
         radius = sum(one.kernel_size[0] // 2 for one in self._chain())
-        return radius if self.scale == 1 else max(radius, REACH)
+        return max(radius, REACH) if self.residual and self.scale > 1 else radius
 
     @property
     def multiply_adds(self) -> int:
