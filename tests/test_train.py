@@ -6,24 +6,15 @@ import signal
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
-from typer.testing import CliRunner
 
-from fwnet.cli import app
 from fwnet.data import synthetic_codes
 from fwnet.models import load_model
-
-
-def run(*arguments):
-    """The command in this process, which spares the imports of one of its own."""
-    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return SimpleNamespace(returncode=result.exit_code, stdout=result.stdout, stderr=result.stderr)
+from tests.trainings import run
 
 
 @pytest.fixture(scope="module")

@@ -6,41 +6,21 @@ import re
 import shutil
 import signal
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
-from typer.testing import CliRunner
 
-from fwnet.cli import app
 from fwnet.data import BSD68
-from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, FWNet, load_model, read_model
+from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, FWNet, load_model
 from fwnet.training import Denoising, TrainingConfig, learning_images
-
-
-def run(*arguments):
-    """The command in this process, which spares the imports of one of its own."""
-    result = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "300"})
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return SimpleNamespace(returncode=result.exit_code, stdout=result.stdout, stderr=result.stderr)
+from tests.trainings import about, assert_same, run, save_stripes, weights
 
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
-    """Soft stripes in several colors and sizes, one folder below the other."""
-    folder = tmp_path_factory.mktemp("photos")
-    generator = np.random.default_rng(0)
-    for index in range(6):
-        height, width = generator.integers(24, 40, 2)
-        y, x = np.mgrid[:height, :width]
-        angles = generator.normal(0, 0.2, (2, 3))
-        waves = np.sin(x[..., None] * angles[0] + y[..., None] * angles[1])
-        path = folder / ("" if index % 2 else "below") / f"{index}.{'png' if index < 4 else 'jpg'}"
-        path.parent.mkdir(exist_ok=True)
-        Image.fromarray((128 + 100 * waves).astype(np.uint8)).save(path)
-    return folder
+    return save_stripes(tmp_path_factory.mktemp("photos"))
 
 
 NETWORK = ("--num-layers", "2", "--channels", "4")
@@ -50,20 +30,6 @@ SHORT += ("--device", "cpu")
 
 def denoiser(photos, output, *options, network=NETWORK):
     return ["train", "denoise", "--data", photos, "-o", output, *network, *SHORT, *options]
-
-
-def about(folder):
-    return read_model(folder / "model.safetensors")[0]
-
-
-def weights(folder):
-    return load_model(folder / "model.safetensors").state_dict()
-
-
-def assert_same(one, other):
-    assert one.keys() == other.keys()
-    for name in one:
-        assert torch.equal(one[name], other[name]), name
 
 
 def test_a_trained_network_denoises(photos, tmp_path, monkeypatch):
@@ -384,6 +350,7 @@ class TestStart:
                 "model must be 'ConvFWNet', as the network",
             ),
             (("--start", "CODER"), "the network to start from must be a ConvFWNet, ConvLISTA"),
+            (("--start", "LARGE"), "must keep the size of images, got one that makes them 3 times"),
         ],
     )
     def test_bad_starts(self, photos, tmp_path, options, message):
@@ -393,6 +360,7 @@ class TestStart:
             "COLOR50": ConvFWNet(2, 4, in_channels=3),
             "LEVELS": ConvFWNet(2, 4, noise_level_input=True),
             "CODER": FWNet(4, 5, 2),
+            "LARGE": ConvFWNet(2, 4, scale=3),
         }
         for name, network in networks.items():
             notes = {"sigma": 50.0} if "50" in name else None

@@ -1,30 +1,26 @@
-"""What `fwnet train denoise` is made of: networks, the recipe, folders of images."""
+"""What `fwnet train denoise` is made of: networks, the recipe, the training."""
 
 import dataclasses
 import json
 import math
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
-from fwnet.data import BSD68, DataError
 from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, PatchDenoiser
 from fwnet.training import (
     Denoising,
     TrainingConfig,
     TrainingError,
     denoiser_settings,
-    learning_images,
     make_denoiser,
     train,
 )
 from fwnet.training import train_denoiser as train_on_folder
-from fwnet.training.denoiser_recipe import DENOISERS, RECIPE, RECIPE_IN_WORDS
-from fwnet.training.learning_images import ReadingProgress, read_learning_images
-from fwnet.training.train_denoiser import weights_digest
+from fwnet.training.denoiser_recipe import DENOISING_RECIPE
+from fwnet.training.image_training import weights_digest
+from tests.trainings import save_noise
 
 CPU = torch.device("cpu")
 
@@ -181,133 +177,9 @@ class TestRecipe:
         assert config.batch_size == 128
         assert config.average == 0.999
         fields = {field.name for field in dataclasses.fields(TrainingConfig)}
-        assert set(RECIPE) | set(RECIPE_IN_WORDS) <= fields
-        assert not set(RECIPE) & set(RECIPE_IN_WORDS)
-        assert all(name in RECIPE_IN_WORDS["learning_rate"] for name in ("ConvFWNet", "DnCNN"))
-        assert set(DENOISERS) == {"ConvFWNet", "ConvLISTA", "DnCNN"}
-
-
-def save(path, height=20, width=24, seed=0):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
-    Image.fromarray(pixels).save(path)
-
-
-def read(folder, **options):
-    lines, steps = [], []
-    options = {"color": False, "crop_size": 12, "tell": lines.append, **options}
-    found = read_learning_images(folder, progress=steps.append, **options)
-    return found, lines, steps
-
-
-class TestFolders:
-    def test_all_images_below_a_folder(self, tmp_path):
-        for index, name in enumerate(["a.png", "b/c.jpg", "b/d/e.bmp"]):
-            save(tmp_path / name, seed=index)
-        found, lines, steps = read(tmp_path)
-        assert lines == []
-        assert steps == [ReadingProgress(done, 3) for done in (1, 2, 3)]
-        assert len(found.learn) == 2
-        assert len(found.held) == 1
-        assert found.learn.channels == 1
-        assert read(tmp_path, color=True)[0].learn.channels == 3
-        expected = f"3 images in {tmp_path}, 1 of them held back to validate"
-        assert found.description == expected
-
-    @pytest.mark.parametrize(
-        ("count", "asked", "held"),
-        [(1, None, 0), (2, None, 1), (19, None, 1), (20, None, 2), (5, 0, 0), (5, 4, 4), (1, 0, 0)],
-    )
-    def test_some_are_held_back(self, tmp_path, count, asked, held):
-        for index in range(count):
-            save(tmp_path / f"{index}.png", 12, 12, seed=index)
-        found, _, _ = read(tmp_path, num_held=asked)
-        assert (0 if found.held is None else len(found.held)) == held
-        assert len(found.learn) == count - held
-
-    def test_a_dozen_of_many(self, tmp_path):
-        for index in range(140):
-            save(tmp_path / f"{index}.bmp", 12, 12)
-        assert len(read(tmp_path)[0].held) == 12
-
-    @pytest.mark.parametrize("asked", [3, 4, -1])
-    def test_too_many_to_hold_back(self, tmp_path, asked):
-        for index in range(3):
-            save(tmp_path / f"{index}.png")
-        with pytest.raises(DataError, match=r"cannot hold back|must be an integer >= 0, got -1"):
-            read(tmp_path, num_held=asked)
-
-    def test_what_cannot_be_read_is_skipped(self, tmp_path):
-        save(tmp_path / "good.png")
-        save(tmp_path / "small.png", 11, 40)
-        (tmp_path / "words.png").write_text("no image")
-        (tmp_path / "words.ppm").write_text("P6 x")
-        deep = np.full((20, 20), 3000, np.uint16)
-        Image.fromarray(deep).save(tmp_path / "deep.png")
-        found, lines, steps = read(tmp_path)
-        assert found.learn.names == (str(tmp_path / "good.png"),)
-        assert found.held is None
-        assert found.description == f"1 image in {tmp_path}"
-        assert len(steps) == 5
-        assert len(lines) == 4
-        assert all(line.startswith("Warning: ") and "\n" not in line for line in lines)
-        assert "deep.png has more than 8 bits a channel; it is skipped." in lines[0]
-        assert "words.png cannot be read as an image" in lines[1]
-        assert "words.ppm cannot be read as an image" in lines[2]
-        assert "1 of 5 images is smaller than a crop of 12 × 12 and skipped." in lines[-1]
-
-    def test_many_that_cannot_be_read_are_counted(self, tmp_path):
-        save(tmp_path / "good.png")
-        for index in range(15):
-            (tmp_path / f"{index}.jpg").touch()
-        _, lines, _ = read(tmp_path)
-        assert len(lines) == learning_images.NUM_TOLD + 1
-        assert lines[-1] == "Warning: 15 of 16 files cannot be read and are skipped."
-
-    def test_nothing_left_is_an_error(self, tmp_path):
-        save(tmp_path / "small.png", 5, 40)
-        (tmp_path / "words.png").touch()
-        with pytest.raises(DataError, match="of 2 files 1 cannot be read and 1 are smaller than a"):
-            read(tmp_path)
-        with pytest.raises(DataError, match="expected a folder of images, got "):
-            read(tmp_path / "small.png")
-
-    def test_the_test_images_are_left_out(self, tmp_path):
-        for name in [*sorted(BSD68), "1", "2"]:
-            save(tmp_path / "val" / f"{name}.png", 12, 12)
-        found, lines, _ = read(tmp_path)
-        assert len(found.learn) + len(found.held) == 2
-        (line,) = lines
-        assert line.startswith("68 of 70 images are those of BSD68, which denoisers are tested on")
-        assert found.description.startswith(f"2 images in {tmp_path} outside BSD68, 1 of them held")
-
-    def test_without_a_folder_the_berkeley_images(self, tmp_path, monkeypatch):
-        for name in ("a", "b", "c"):
-            save(tmp_path / f"{name}.png")
-        files = [tmp_path / f"{name}.png" for name in "abc"]
-        monkeypatch.setattr(learning_images, "berkeley_files", lambda: (files[:2], files[2:]))
-        found, lines, _ = read(None)
-        assert found.learn.names + found.held.names == (str(files[0]), str(files[1]))
-        assert lines[0].startswith("1 of 3 images are those of BSD68")
-        assert found.description.startswith(
-            "2 images of the Berkeley segmentation data set (BSDS500) outside BSD68, 1 of them"
-        )
-
-    def test_the_picture_of_a_training_is_none_of_them(self, tmp_path, monkeypatch):
-        save(tmp_path / "a.png")
-        save(tmp_path / "net" / "history.png")
-        trainings = ("checkpoint.safetensors", "model.safetensors", "history.jsonl", "config.toml")
-        for name in trainings:
-            save(tmp_path / name / "history.png")
-            save(tmp_path / name / "photo.png")
-            (tmp_path / name / name).touch()
-        save(tmp_path / "school" / "history.png")
-        monkeypatch.chdir(tmp_path)
-        expected = ["a.png", "school/history.png", *(f"{name}/photo.png" for name in trainings)]
-        for folder in (tmp_path, Path()):
-            found, _, _ = read(folder, output=Path("net"), num_held=0)
-            names = [Path(name).resolve().relative_to(tmp_path) for name in found.learn.names]
-            assert sorted(names) == sorted(map(Path, expected))
+        assert set(DENOISING_RECIPE.shown) <= fields
+        for rates in DENOISING_RECIPE.learning_rates.values():
+            assert all(f"{rate:g}" in DENOISING_RECIPE.rates_in_words for rate in rates.values())
 
 
 class TestTraining:
@@ -317,7 +189,7 @@ class TestTraining:
     @pytest.fixture
     def photos(self, tmp_path):
         for index in range(4):
-            save(tmp_path / "photos" / f"{index}.png", seed=index)
+            save_noise(tmp_path / "photos" / f"{index}.png", seed=index)
         return tmp_path / "photos"
 
     def test_a_network_of_ones_own(self, photos, tmp_path):
@@ -338,7 +210,7 @@ class TestTraining:
         last = report.training.history[-1]["validation"]
         assert report.training.best_epoch == 2
         assert report.validation_psnr == pytest.approx(20 * math.log10(255 / last))
-        assert report.noisy_psnr == pytest.approx(20.2, abs=0.3)
+        assert report.input_psnr == pytest.approx(20.2, abs=0.3)
         kinds = [type(one).__name__ for one in told]
         assert kinds[:4] == ["ReadingProgress"] * 4
         assert kinds[4] == "TrainingProgress"
@@ -396,6 +268,12 @@ class TestTraining:
     def test_channels_are_gray_or_rgb(self, photos, tmp_path):
         with pytest.raises(ValueError, match="in_channels must be 1 or 3, gray or RGB, got 2"):
             train_on_folder(ConvFWNet(2, 3, in_channels=2), photos, tmp_path, **self.OPTIONS)
+
+    def test_sizes_stay(self, photos, tmp_path):
+        with pytest.raises(ValueError, match="scale must be 1, the size of an image stays, got 2"):
+            train_on_folder(ConvFWNet(2, 3, scale=2), photos, tmp_path, **self.OPTIONS)
+        with pytest.raises(ValueError, match="must keep the size of images, got one that makes"):
+            make_denoiser(start=ConvFWNet(2, 3, scale=2))
 
     def test_a_dncnn_goes_on_as_it_is(self, photos, tmp_path):
         start, still = DnCNN(3, 3), {**self.SHORT, "learning_rate": 1e-20}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from fwnet.cli import train_coder, train_denoise
+from fwnet.cli import train_coder, train_denoise, train_upscale
 
 __all__ = ["train_app"]
 
@@ -18,3 +18,4 @@ def train_options() -> None:
 
 train_app.command("coder", epilog=train_coder.NOTES)(train_coder.train_coder_command)
 train_app.command("denoise", epilog=train_denoise.NOTES)(train_denoise.train_denoise_command)
+train_app.command("upscale", epilog=train_upscale.NOTES)(train_upscale.train_upscale_command)

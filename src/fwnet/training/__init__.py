@@ -5,21 +5,24 @@ from fwnet.training.config import ConfigError, TrainingConfig
 from fwnet.training.denoiser_recipe import RECIPE, denoiser_settings, make_denoiser
 from fwnet.training.denoising import Denoising
 from fwnet.training.image_task import decibels
+from fwnet.training.image_training import ImageReport
 from fwnet.training.learning_images import ReadingProgress
 from fwnet.training.loop import DivergedError, TrainingProgress, TrainingResult, train
 from fwnet.training.super_resolution import SuperResolution
 from fwnet.training.task import Classification, CodeRegression, ShownFigure, Task
-from fwnet.training.train_denoiser import DenoiserReport, train_denoiser
-from fwnet.training.trained_levels import trained_levels
+from fwnet.training.train_denoiser import train_denoiser
+from fwnet.training.train_upscaler import train_upscaler
+from fwnet.training.trained_for import trained_levels, trained_scale
+from fwnet.training.upscaler_recipe import make_upscaler, upscaler_settings
 
 __all__ = [
     "RECIPE",
     "Classification",
     "CodeRegression",
     "ConfigError",
-    "DenoiserReport",
     "Denoising",
     "DivergedError",
+    "ImageReport",
     "ReadingProgress",
     "ShownFigure",
     "SuperResolution",
@@ -31,7 +34,11 @@ __all__ = [
     "decibels",
     "denoiser_settings",
     "make_denoiser",
+    "make_upscaler",
     "train",
     "train_denoiser",
+    "train_upscaler",
     "trained_levels",
+    "trained_scale",
+    "upscaler_settings",
 ]

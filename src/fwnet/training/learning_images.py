@@ -12,17 +12,27 @@ from fwnet.data import (
     DataError,
     ImageSet,
     berkeley_files,
+    berkeley_training_files,
+    berkeley_validation_files,
     image_files,
-    read_pixels,
+    t91_files,
     without_bsd68,
 )
 from fwnet.training.checkpoint import holds_training
 
-__all__ = ["LearningImages", "ReadingProgress", "read_learning_images"]
+__all__ = [
+    "ImageSource",
+    "LearningImages",
+    "ReadingProgress",
+    "files_for_denoising",
+    "files_for_upscaling",
+    "read_learning_images",
+]
 
-NUM_HELD = 12  # or a tenth, if that is fewer
+NUM_HELD = 12  # or a tenth of a folder, if that is fewer
 NUM_TOLD = 10  # of the files that cannot be read
 PICTURE = "history.png"  # what the command line draws into the folder of a training
+BERKELEY = "of the Berkeley segmentation data set (BSDS500)"
 
 
 @dataclass(frozen=True)
@@ -34,8 +44,23 @@ class ReadingProgress:
 
 
 @dataclass(frozen=True)
+class ImageSource:
+    """Files to learn from.
+
+    Attributes:
+        files: Where the images are.
+        description: What they are, in words that may follow "images".
+        held_files: Others to validate with; None where some of the files are held back.
+    """
+
+    files: list[Path]
+    description: str
+    held_files: list[Path] | None = None
+
+
+@dataclass(frozen=True)
 class LearningImages:
-    """What came out of a folder.
+    """What came out of the files.
 
     Attributes:
         learn: Images to learn from.
@@ -48,35 +73,22 @@ class LearningImages:
     description: str
 
 
-def read_learning_images(
-    folder: str | Path | None,
-    *,
-    color: bool,
-    crop_size: int,
-    num_held: int | None = None,
-    output: Path | None = None,
-    tell: Callable[[str], None],
-    progress: Callable[[ReadingProgress], None],
-) -> LearningImages:
-    """Read all images in a folder and those below it, as far as they can be learned from.
+def files_for_denoising(
+    folder: str | Path | None, output: Path, tell: Callable[[str], None]
+) -> ImageSource:
+    """The images in a folder and those below it, or those of Berkeley; without BSD68.
 
     Args:
         folder: Where they are; None for the Berkeley images (`fwnet.data.berkeley_files`).
-        color: Whether they are read as RGB; else as gray.
-        crop_size: Images with a shorter side are skipped.
-        num_held: How many are held back; None for 12, or a tenth if that is fewer.
         output: The folder of the training that is to come. Its picture of the history is none of
             them, and neither are those of other trainings.
-        tell: Called with a line for everything that is skipped.
-        progress: Called after every file.
+        tell: Called with a line if test images are left out.
     """
-    if num_held is not None and num_held < 0:
-        raise DataError(f"validation must be an integer >= 0, got {num_held}")
     if folder is None:
         files, test_files = berkeley_files()
-        num_test, source = len(test_files), "of the Berkeley segmentation data set (BSDS500)"
+        num_test, source = len(test_files), BERKELEY
     else:
-        found = [path for path in image_files(Path(folder)) if not _is_history(path, output)]
+        found = _files_in(folder, output)
         files = without_bsd68(found)
         num_test, source = len(found) - len(files), f"in {folder}"
     if num_test:
@@ -85,19 +97,88 @@ def read_learning_images(
             "tested on: they are left out."
         )
         source += " outside BSD68"
-    images = _read(files, color, crop_size, tell, progress)
-    if num_held is None:
-        num_held = min(NUM_HELD, max(1, len(images) // 10)) if len(images) > 1 else 0
-    description = f"{len(images)} {'image' if len(images) == 1 else 'images'} {source}"
-    if not num_held:
-        return LearningImages(images, None, description)
-    learn, held = images.split(num_held)
-    return LearningImages(learn, held, f"{description}, {num_held} of them held back to validate")
+    return ImageSource(files, source)
+
+
+def files_for_upscaling(
+    folder: str | Path | None, output: Path, num_held: int | None = None
+) -> ImageSource:
+    """The images in a folder and those below it, or T91 and Berkeley images.
+
+    Args:
+        folder: Where they are; None for the 91 images and the 200 that Berkeley trains with, which
+            are validated with images that Berkeley tests with.
+        output: As in `files_for_denoising`.
+        num_held: How many those are; None for 12.
+    """
+    if folder is not None:
+        return ImageSource(_files_in(folder, output), f"in {folder}")
+    count = NUM_HELD if num_held is None else num_held
+    files = [*t91_files(), *berkeley_training_files()]  # in this order: the second may download
+    held = berkeley_validation_files(count=count) if count else []
+    return ImageSource(files, f"of T91 and {BERKELEY}", held)
+
+
+def read_learning_images(
+    source: ImageSource,
+    read: Callable[[Path], np.ndarray],
+    *,
+    crop_size: int,
+    num_held: int | None = None,
+    tell: Callable[[str], None],
+    progress: Callable[[ReadingProgress], None],
+) -> LearningImages:
+    """Read images as far as they can be learned from.
+
+    Args:
+        source: Their files.
+        read: From a file to uint8 of shape (height, width, channel).
+        crop_size: Images with a shorter side are skipped.
+        num_held: How many of the files are held back; None for 12, or a tenth if that is fewer.
+        tell: Called with a line for everything that is skipped.
+        progress: Called after every file.
+    """
+    others = source.held_files
+    images = _read([*source.files, *(others or [])], read, crop_size, tell, progress)
+    if others is None:
+        learn, held = _hold_back(images, num_held)
+        count, those = len(images), "of them held back"
+    else:
+        learn, held = _set_apart(images, others)
+        count, those = len(learn), "others"
+    description = f"{count} {'image' if count == 1 else 'images'} {source.description}"
+    if held is not None:
+        description += f", {len(held)} {those} to validate"
+    return LearningImages(learn, held, description)
+
+
+def _hold_back(images: ImageSet, count: int | None) -> tuple[ImageSet, ImageSet | None]:
+    if count is None:
+        count = min(NUM_HELD, max(1, len(images) // 10)) if len(images) > 1 else 0
+    return images.split(count) if count else (images, None)
+
+
+def _set_apart(images: ImageSet, files: list[Path]) -> tuple[ImageSet, ImageSet | None]:
+    names = {str(path) for path in files}
+    held = [index for index, name in enumerate(images.names) if name in names]
+    learn = [index for index, name in enumerate(images.names) if name not in names]
+    return images.select(learn), images.select(held) if held else None
+
+
+def _files_in(folder: str | Path, output: Path) -> list[Path]:
+    return [path for path in image_files(Path(folder)) if not _is_history(path, output)]
+
+
+def _is_history(path: Path, output: Path) -> bool:
+    """Whether a file is the picture of a training, in whose folder there may be photos as well."""
+    if path.name != PICTURE:
+        return False
+    return path.parent.resolve() == output.resolve() or holds_training(path.parent)
 
 
 def _read(
     files: list[Path],
-    color: bool,
+    read: Callable[[Path], np.ndarray],
     crop_size: int,
     tell: Callable[[str], None],
     progress: Callable[[ReadingProgress], None],
@@ -107,7 +188,7 @@ def _read(
     num_small, reasons = 0, []
     for index, path in enumerate(files):
         try:
-            pixels = read_pixels(path, color)
+            pixels = read(path)
         except DataError as error:
             reasons.append(str(error).replace("\n", " "))
         else:
@@ -132,11 +213,3 @@ def _read(
             f"{num_small} are smaller than a crop of {crop_size} × {crop_size}"
         )
     return ImageSet.of(arrays, names)
-
-
-def _is_history(path: Path, output: Path | None) -> bool:
-    """Whether a file is the picture of a training, in whose folder there may be photos as well."""
-    if path.name != PICTURE:
-        return False
-    is_ours = output is not None and path.parent.resolve() == output.resolve()
-    return is_ours or holds_training(path.parent)

@@ -15,7 +15,7 @@ from fwnet.resize import enlarge, shrink
 from fwnet.training.config import TrainingConfig
 from fwnet.training.image_task import ImageTask, gray_levels
 
-__all__ = ["SuperResolution", "degraded", "whole"]
+__all__ = ["SuperResolution", "check_crop_size", "check_scale", "degraded", "whole"]
 
 
 class SuperResolution(ImageTask):
@@ -42,11 +42,9 @@ class SuperResolution(ImageTask):
         crop_size: int = 48,
         crops_per_epoch: int = 64_000,
     ) -> None:
-        if not isinstance(scale, int) or scale < 2:
-            raise ValueError(f"scale must be an integer >= 2, got {scale!r}")
+        check_scale(scale)
         super().__init__(images, validation, crop_size=crop_size, crops_per_epoch=crops_per_epoch)
-        if crop_size % scale:
-            raise ValueError(f"crop_size must be a multiple of {scale}, the scale, got {crop_size}")
+        check_crop_size(crop_size, scale)
         if images.channels != 1:
             raise ValueError(f"images must have one channel, their luma, got {images.channels}")
         self.scale, self.low_resolution = scale, low_resolution
@@ -97,6 +95,18 @@ class SuperResolution(ImageTask):
             pair = as_displayed(restore(x).float()), x
             ratios.append(psnr(*(shave(one, self.scale) for one in pair)))
         return gray_levels(ratios) if ratios else None
+
+
+def check_scale(scale: int) -> None:
+    """Raise unless images are to become larger by a whole factor."""
+    if not isinstance(scale, int) or scale < 2:
+        raise ValueError(f"scale must be an integer >= 2, got {scale!r}")
+
+
+def check_crop_size(crop_size: int, scale: int) -> None:
+    """Raise unless crops are shrunk to whole pixels."""
+    if crop_size % scale:
+        raise ValueError(f"crop_size must be a multiple of {scale}, the scale, got {crop_size}")
 
 
 def whole(image: Tensor, scale: int) -> Tensor:

@@ -1,0 +1,112 @@
+"""Networks that learn to enlarge images, and the settings that they learn with."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from fwnet.models import ImageModel, Model
+from fwnet.training.image_recipe import ImageRecipe
+from fwnet.training.super_resolution import check_scale
+
+__all__ = [
+    "UPSCALING_RECIPE",
+    "check_upscaler",
+    "make_upscaler",
+    "upscaler_settings",
+]
+
+UPSCALING_RECIPE = ImageRecipe(
+    networks={"ConvFWNet": {"num_layers": 19}, "VDSR": {}, "SRCNN": {}},
+    taken_by={
+        "num_layers": ("ConvFWNet", "VDSR"),
+        "channels": ("ConvFWNet", "VDSR"),
+        "plain": ("ConvFWNet",),
+        "p": ("ConvFWNet",),
+        "learn_p": ("ConvFWNet",),
+        "batch_norm": ("VDSR",),
+    },
+    settings={"num_epochs": 10, "batch_size": 64, "clip_norm": 0.1, "weight_decay": 0.0},
+    learning_rates={
+        "ConvFWNet, sub-pixel": {math.inf: 4e-3},
+        "ConvFWNet, plain, sub-pixel": {math.inf: 4e-3},
+        "ConvFWNet": {math.inf: 4e-3},
+        "ConvFWNet, plain": {math.inf: 4e-3},
+        "VDSR": {math.inf: 1e-3},
+        "VDSR, no batch norm": {math.inf: 1e-3},
+        "SRCNN": {math.inf: 1e-3},
+    },
+    rates_in_words="0.004; VDSR and SRCNN 0.001",
+)
+
+
+def upscaler_settings(
+    network: ImageModel, device: torch.device, num_steps: int = 10_000, *, goes_on: bool = False
+) -> dict[str, Any]:
+    """The recipe's settings, by the names of `TrainingConfig`, for a network on a device.
+
+    num_steps: How long the training is.
+    goes_on: Whether it starts from a trained network.
+    """
+    return UPSCALING_RECIPE.settings_for(network, device, num_steps, goes_on=goes_on)
+
+
+def make_upscaler(
+    model: str | None = None,
+    *,
+    scale: int,
+    num_layers: int | None = None,
+    channels: int | None = None,
+    enlarged: bool | None = None,
+    plain: bool | None = None,
+    p: float | None = None,
+    learn_p: bool | None = None,
+    batch_norm: bool | None = None,
+    start: Model | None = None,
+    seed: int = 0,
+) -> ImageModel:
+    """Make a network that can learn to enlarge images. What is None is as `start` or usage has it.
+
+    Args:
+        model: ConvFWNet, VDSR or SRCNN.
+        scale: How many times as high and wide images become.
+        num_layers: T; 19, or 20 for VDSR. SRCNN has three.
+        channels: The number of maps; 64.
+        enlarged: Whether it sees the image after that was enlarged bicubically, as in the paper. A
+            ConvFWNet by default sees the small image, and the others cannot.
+        plain: For ConvFWNet: y = W_R ∗ z, the authors' form, not x + W_R ∗ z.
+        p: For ConvFWNet, the exponent, or where it starts; 1.5.
+        learn_p: For ConvFWNet, whether p is learned; yes.
+        batch_norm: For VDSR, whether it normalizes; no.
+        start: A trained network that the new one could `adopt`, perhaps for another scale. Its
+            weights are not taken here.
+        seed: Of the initial weights.
+    """
+    check_scale(scale)
+    kind = UPSCALING_RECIPE.kind(model, start)
+    usual = kind != "ConvFWNet"
+    if start is not None:
+        usual = check_upscaler(start).scale == 1
+    if enlarged is None:
+        enlarged = usual
+    elif enlarged != usual and (start is not None or kind != "ConvFWNet"):
+        whose = f"a {kind}" if start is None else "the network to start from"
+        raise ValueError(f"enlarged must be {usual}, as {whose} has it, got {enlarged}")
+    asked: dict[str, Any] = {"num_layers": num_layers, "channels": channels, "plain": plain}
+    asked |= {"p": p, "learn_p": learn_p, "batch_norm": batch_norm}
+    changes = {} if enlarged else {"scale": scale}
+    return UPSCALING_RECIPE.make(kind, asked, changes, start=start, seed=seed)
+
+
+def check_upscaler(start: Model) -> ImageModel:
+    """Raise unless a network is one of those that learn to enlarge images."""
+    UPSCALING_RECIPE.check_start(start)
+    assert isinstance(start, ImageModel)
+    if start.in_channels != 1 or start.noise_level_input:
+        raise ValueError(
+            "the network to start from must see one channel, got one for "
+            + ("color" if start.in_channels != 1 else "noise levels")
+        )
+    return start

@@ -1,0 +1,54 @@
+"""What the tests of `fwnet train` share."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+from fwnet.cli import app
+from fwnet.models import load_model, read_model
+
+
+def run(*arguments):
+    """The command in this process, which spares the imports of one of its own."""
+    result = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "300"})
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return SimpleNamespace(returncode=result.exit_code, stdout=result.stdout, stderr=result.stderr)
+
+
+def save_stripes(folder):
+    """Soft stripes in several colors and sizes, one folder below the other."""
+    generator = np.random.default_rng(0)
+    for index in range(6):
+        height, width = generator.integers(24, 40, 2)
+        y, x = np.mgrid[:height, :width]
+        angles = generator.normal(0, 0.2, (2, 3))
+        waves = np.sin(x[..., None] * angles[0] + y[..., None] * angles[1])
+        path = folder / ("" if index % 2 else "below") / f"{index}.{'png' if index < 4 else 'jpg'}"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray((128 + 100 * waves).astype(np.uint8)).save(path)
+    return folder
+
+
+def save_noise(path, height=20, width=24, seed=0):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+def about(folder):
+    """What the file of a training says."""
+    return read_model(folder / "model.safetensors")[0]
+
+
+def weights(folder):
+    """What was learned."""
+    return load_model(folder / "model.safetensors").state_dict()
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        assert torch.equal(one[name], other[name]), name
