@@ -58,7 +58,8 @@ class Upscaler(ImageWorker):
         self.model, self.scale = network.model, _settled_scale(network, scale)
         self._sees_large = self.model.scale == 1
         radius = self.model.receptive_radius
-        self._halo = -(-radius // self.scale) + REACH if self._sees_large else radius
+        # Colors are enlarged bicubically, whatever the network does.
+        self._halo = -(-radius // self.scale) + REACH if self._sees_large else max(radius, REACH)
         if self._sees_large and tile is None:
             self.tile = max(1, self.tile // self.scale)
 

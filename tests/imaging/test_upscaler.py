@@ -1,0 +1,550 @@
+"""`fwnet.upscale`: every kind of image comes back as what it was, but larger."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from skimage import data
+
+import fwnet
+from fwnet import ConvFWNet, DnCNN, FWNet
+from fwnet.imaging import DEFAULT_UPSCALERS, ImageError, Upscaler, denoise, upscale
+from fwnet.imaging.color import rgb_to_ycbcr
+from fwnet.imaging.pixels import Pixels
+from fwnet.models import MODELS, SRCNN, VDSR, ConvLISTA, ModelFileError
+from fwnet.resize import REACH, enlarge
+
+
+class Bicubic(ConvFWNet):
+    """y = x enlarged: what comes out is known."""
+
+    def _transform(self, x):
+        self.seen = x
+        return torch.zeros(*x.shape[:-2], *(self.scale * side for side in x.shape[-2:]))
+
+
+del MODELS["Bicubic"]  # which lists what is published
+
+
+def bicubic(scale):
+    return Bicubic(1, 2, scale=scale)
+
+
+def sub_pixel(scale, depth=2, channels=6, kernel_size=3):
+    generator = torch.Generator().manual_seed(0)
+    return ConvFWNet(depth, channels, kernel_size=kernel_size, scale=scale, generator=generator)
+
+
+def on_enlarged(depth=3, channels=6):
+    return VDSR(depth, channels, generator=torch.Generator().manual_seed(0))
+
+
+def values(shape, dtype, seed=0):
+    numbers = np.random.default_rng(seed).random(shape)
+    kind = np.dtype(dtype)
+    return (numbers * np.iinfo(kind).max if kind.kind == "u" else numbers).astype(kind)
+
+
+def enlarged(image, scale):
+    """What bicubic interpolation makes of (h, w) or (h, w, channels), rounded once."""
+    white = np.iinfo(image.dtype).max if image.dtype.kind == "u" else 1
+    unit = torch.from_numpy(image.astype(np.float64) / white)
+    unit = unit if unit.ndim == 2 else unit.permute(2, 0, 1)
+    large = enlarge(unit, scale).clamp(0, 1) * white
+    large = large if large.ndim == 2 else large.permute(1, 2, 0)
+    return (large.round() if white > 1 else large).numpy()
+
+
+DTYPES = [np.uint8, np.uint16, np.float16, np.float32, np.float64, ">u2", ">f4"]
+scales = st.integers(2, 4)
+sides = st.integers(1, 12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(9, 7), (9, 7, 1), (9, 7, 2), (9, 7, 3), (9, 7, 4)])
+def test_arrays(shape, dtype):
+    image = values(shape, dtype)
+    image = np.maximum(image, image.max() / 2).astype(dtype)  # so that nothing becomes transparent
+    before = image.copy()
+    result = upscale(image, 3, bicubic(3))
+    assert isinstance(result, np.ndarray)
+    assert (result.shape, result.dtype) == ((27, 21, *shape[2:]), image.dtype)
+    assert np.array_equal(image, before)
+    native = image.astype(image.dtype.newbyteorder("="))
+    tolerance = {"u": 1.0, "f": 2e-3 if image.dtype == np.float16 else 1e-6}[image.dtype.kind]
+    np.testing.assert_allclose(result.astype(float), enlarged(native, 3), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.uint8, torch.uint16, torch.bfloat16, torch.float16, torch.float32, torch.float64],
+)
+@pytest.mark.parametrize("shape", [(9, 7), (1, 9, 7), (3, 9, 7), (4, 9, 7), (2, 5, 2, 9, 7)])
+def test_tensors(shape, dtype):
+    image = 0.1 + 0.9 * torch.rand(shape, dtype=torch.float64)
+    white = 1 if dtype.is_floating_point else torch.iinfo(dtype).max
+    image = (white * image).to(dtype)
+    result = upscale(image, 2, bicubic(2))
+    assert isinstance(result, torch.Tensor)
+    assert (result.shape, result.dtype) == ((*shape[:-2], 18, 14), image.dtype)
+    expected = enlarge(image.double() / white, 2).clamp(0, 1) * white
+    tolerance = 1.0 if white > 1 else 1e-2 if dtype.itemsize == 2 else 1e-6
+    torch.testing.assert_close(result.double(), expected, rtol=0, atol=tolerance)
+
+
+@given(sides, sides, scales, st.sampled_from([1, 3]), st.sampled_from([np.uint8, np.uint16]))
+def test_integers_are_rounded_once(height, width, scale, channels, dtype):
+    """Not a bit is lost between: what comes out is nearest to what there is without rounding."""
+    image = values((height, width, channels), dtype)
+    white = np.iinfo(dtype).max
+    exact = upscale(image / white, scale, sub_pixel(scale)) * white
+    result = upscale(image, scale, sub_pixel(scale))
+    assert abs(result - exact).max() <= 0.5 + white * 4e-6
+
+
+def test_a_result_can_be_trained_through():
+    image = torch.rand(1, 1, 8, 8, requires_grad=True)
+    result = upscale(image, 3, sub_pixel(3))
+    assert not result.requires_grad
+    assert not result.is_inference()
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("1", "L"), ("L", "L"), ("LA", "LA"), ("La", "LA"), ("P", "RGB"), ("PA", "RGBA"),
+        ("RGB", "RGB"), ("RGBA", "RGBA"), ("RGBX", "RGB"), ("RGBa", "RGBA"), ("CMYK", "RGB"),
+        ("YCbCr", "RGB"), ("HSV", "RGB"), ("LAB", "RGB"), ("I", "I"), ("I;16", "I;16"),
+        ("I;16B", "I;16"), ("F", "F"),
+    ],
+)  # fmt: skip
+def test_pillow(mode, expected):
+    rgb = Image.fromarray(values((9, 7, 3), np.uint8))
+    if mode == "F":
+        image = Image.fromarray(values((9, 7), np.float32))
+    elif mode.startswith("I"):
+        image = Image.fromarray(values((9, 7), np.uint16))
+        image = image if mode == "I;16" else image.convert(mode)
+    elif mode in ("La", "RGBa", "PA"):
+        image = rgb.convert({"La": "LA", "RGBa": "RGBA", "PA": "P"}[mode]).convert(mode)
+    elif mode == "LAB":
+        image = Image.merge("LAB", rgb.split())
+    else:
+        image = rgb.convert(mode)
+    image.info["dpi"] = (72, 36)
+    result = upscale(image, 3, bicubic(3))
+    assert isinstance(result, Image.Image)
+    assert (result.mode, result.size, result.info["dpi"]) == (expected, (21, 27), (216, 108))
+    assert image.info["dpi"] == (72, 36)
+    if mode in ("L", "RGB", "I;16", "F"):
+        large = enlarged(np.asarray(image), 3)
+        np.testing.assert_allclose(np.asarray(result).astype(float), large, rtol=0, atol=1)
+
+
+def test_what_a_pillow_image_says_of_itself():
+    tags = Image.Exif()
+    tags[0x0112], tags[0x010F] = 6, "Maker"
+    tags.get_ifd(0x8769).update({0xA002: 50, 0xA003: 40})
+    file = io.BytesIO()
+    image = Image.fromarray(data.chelsea()[:40, :50])
+    image.save(file, "JPEG", exif=tags, dpi=(100, 100), icc_profile=b"a profile")
+    with Image.open(file) as image:
+        result = upscale(image, 2, sub_pixel(2))
+    tags = Image.Exif()
+    tags.load(result.info["exif"])
+    assert (tags[0x0112], tags[0x010F]) == (6, "Maker")
+    assert (tags.get_ifd(0x8769)[0xA002], tags.get_ifd(0x8769)[0xA003]) == (100, 80)
+    assert (result.info["dpi"], result.info["icc_profile"]) == ((200, 200), b"a profile")
+    plain = upscale(Image.new("L", (4, 5)), 2, sub_pixel(2))
+    assert plain.info == {}
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "P"])
+def test_a_transparent_color_becomes_alpha(mode):
+    image = Image.new("RGB", (9, 7), "white")
+    image.paste("black", (3, 2, 6, 5))
+    image = image.convert(mode)
+    image.info["transparency"] = image.getpixel((4, 3))
+    result = upscale(image, 3, sub_pixel(3))
+    assert result.mode == ("LA" if mode == "L" else "RGBA")
+    assert result.getpixel((13, 10))[-1] == 0
+    assert result.getpixel((1, 1))[-1] == 255
+    assert "transparency" not in result.info
+
+
+@given(sides, sides, scales, st.booleans(), st.sampled_from(["f4", "u1", "u2"]), st.booleans())
+def test_gray_is_its_copy_in_color(height, width, scale, small, dtype, alpha):
+    network = sub_pixel(scale) if small else on_enlarged()
+    gray = values((height, width, 1 + alpha), dtype)
+    color = np.concatenate([gray[..., :1]] * 3 + [gray[..., 1:]], 2)
+    large = upscale(gray, scale, network)
+    copies = upscale(color, scale, network)
+    assert np.array_equal(np.concatenate([large[..., :1]] * 3 + [large[..., 1:]], 2), copies)
+
+
+def test_nearly_gray_is_nearly_the_same():
+    """The two ways from pixels to pixels agree."""
+    gray = data.camera()[100:130, 100:140] / 255
+    color = np.repeat(gray[..., None], 3, axis=2)
+    color[3, 5, 1] += 1e-6
+    for network in (sub_pixel(3), on_enlarged()):
+        large, copies = upscale(gray, 3, network), upscale(color, 3, network)
+        np.testing.assert_allclose(copies, np.repeat(large[..., None], 3, 2), rtol=0, atol=5e-6)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_network_sees_luma(channels):
+    image = values((9, 7, channels), np.float32)
+    upscaler = Upscaler(bicubic(2))
+    upscaler.run(Pixels(image))
+    color = torch.from_numpy(np.repeat(image, 3 // channels, axis=2)).permute(2, 0, 1)
+    torch.testing.assert_close(upscaler.model.seen[0], rgb_to_ycbcr(color)[:1], rtol=0, atol=1e-6)
+
+
+def test_a_network_of_scale_one_sees_the_enlarged_luma():
+    image = values((9, 7), np.float32)
+    upscaler, seen = Upscaler(on_enlarged(), 3), []
+    upscaler.model.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    result = upscaler.run(Pixels(image[..., None])).colors
+    luma = (16 + 219 * torch.from_numpy(image)) / 255
+    torch.testing.assert_close(seen[0][0, 0], enlarge(luma, 3), rtol=0, atol=1e-6)
+    with torch.no_grad():
+        large = (255 * on_enlarged()(seen[0])[0, 0] - 16) / 219
+    np.testing.assert_allclose(result[..., 0], large.clamp(0, 1), rtol=0, atol=1e-5)
+
+
+def test_colors_follow_bicubically():
+    image = values((9, 7, 3), np.float32) / 2 + 0.25
+    result = upscale(image, 3, sub_pixel(3))
+    inside = ((result > 0.01) & (result < 0.99)).all(2)  # where nothing was cut off
+    assert inside.mean() > 0.5
+    chroma, expected = (
+        rgb_to_ycbcr(torch.from_numpy(one).double().permute(2, 0, 1))[1:].numpy()[:, inside]
+        for one in (result, enlarged(image, 3))
+    )
+    np.testing.assert_allclose(chroma, expected, rtol=0, atol=1e-5)
+
+
+NETWORKS = {
+    "sub-pixel": lambda scale, depth: sub_pixel(scale, depth),
+    "one pixel": lambda scale, depth: ConvFWNet(1, 6, kernel_size=1, scale=scale, residual=False),
+    "enlarged": lambda scale, depth: on_enlarged(depth + 1),
+    "SRCNN": lambda scale, depth: SRCNN((5, 1, 3), (6, 5)),
+    "ConvLISTA": lambda scale, depth: ConvLISTA(depth, 5, scale=scale),
+}
+
+
+@given(
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.integers(1, 30),
+    scales,
+    st.integers(1, 5),
+    st.sampled_from([1, 2, 3, 4]),
+    st.sampled_from(sorted(NETWORKS)),
+)
+@settings(max_examples=60)
+def test_tiled_is_whole(height, width, tile, scale, depth, channels, kind):
+    torch.manual_seed(0)
+    network = NETWORKS[kind](scale, depth)
+    tile = max(tile, height // 4, width // 4)  # so that there are not hundreds
+    image = values((height, width, channels), np.float32)
+    image[height // 4 : height // 2, width // 3 :] = 0  # black and transparent
+    whole, parts = (upscale(image, scale, network, tile=size) for size in (40, tile))
+    np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["sub-pixel", "enlarged"])
+def test_a_halo_of_one_pixel_less_is_seen(kind):
+    """Of a network that sees the enlarged image the bound is reached at some depths only."""
+    network = NETWORKS[kind](3, 3 if kind == "sub-pixel" else 5)
+    image = values((40, 40, 3), np.float32)
+    upscaler = Upscaler(network, 3, tile=20)
+    expected = {"sub-pixel": 4, "enlarged": 2 + REACH}[kind]
+    assert upscaler._halo == expected
+    whole = upscale(image, 3, network, tile=40)
+    assert abs(upscaler.run(Pixels(image)).colors - whole).max() < 1e-5
+    upscaler._halo -= 1
+    assert abs(upscaler.run(Pixels(image)).colors - whole).max() > 1e-4
+
+
+@pytest.mark.parametrize("kind", ["sub-pixel", "enlarged"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_eight_bits_are_the_same_to_the_last(kind, channels):
+    network = sub_pixel(3, 4, 64) if kind == "sub-pixel" else on_enlarged(5, 16)
+    image = data.chelsea()[:300, :330, :channels].copy()
+    image[40:90, 60:130] = 0
+    whole = upscale(image, 3, network, tile=330)
+    assert whole.std() > 10
+    for tile in (170, 300):  # large ones: torch computes small ones in another way
+        assert np.array_equal(upscale(image, 3, network, tile=tile), whole)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_progress(channels):
+    image = values((50, 70, channels), np.float32)
+    told = []
+    upscale(image, 2, sub_pixel(2), tile=25, progress=lambda *numbers: told.append(numbers))
+    assert told[-1] == (100 * 140, 100 * 140)
+    assert len(told) == 2 * 3
+    assert told == sorted(told)
+    assert all(done < pixels for done, pixels in told[:-1])
+
+
+def test_tiles_are_those_of_the_image_that_the_network_sees():
+    assert Upscaler(sub_pixel(3), device="cpu").tile == 384
+    assert Upscaler(on_enlarged(), 3, device="cpu").tile == 128
+    assert Upscaler(on_enlarged(), 400, device="cpu").tile == 1
+    assert Upscaler(on_enlarged(), 3, device="cpu", tile=50).tile == 50
+
+
+def test_only_a_tile_at_a_time_is_in_floating_point(monkeypatch):
+    """Beside the small image and the large one there is next to nothing."""
+    import tracemalloc
+
+    image = values((600, 700, 3), np.uint8)
+    upscaler = Upscaler(bicubic(4), tile=32)
+    tracemalloc.start()
+    try:
+        large = upscaler.run(Pixels(image)).colors
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert large.nbytes == 600 * 700 * 3 * 16
+    assert peak < large.nbytes + 2_000_000
+
+
+def test_hidden_colors_are_not_seen():
+    """A red disk on transparent black, beside one on transparent red."""
+    rows, columns = np.mgrid[:30, :30]
+    alpha = np.where(np.hypot(rows - 15, columns - 15) < 9, 255, 0).astype(np.uint8)
+    red = np.zeros((30, 30, 3), np.uint8)
+    red[..., 0] = 255
+    black = np.where(alpha[..., None] > 0, red, 0).astype(np.uint8)
+    for network in (sub_pixel(3), bicubic(3), on_enlarged()):
+        on_red, on_black = (
+            upscale(np.dstack([colors, alpha]), 3, network) for colors in (red, black)
+        )
+        seen = on_black[..., 3] > 0
+        assert np.array_equal(on_black[..., 3], on_red[..., 3])
+        assert np.array_equal(on_black[seen], on_red[seen])
+        assert (on_black[~seen][:, :3] == 0).all()
+        assert (on_red[~seen][:, :3] == [255, 0, 0]).all()
+    assert set(np.unique(on_red[..., 3])) > {0, 255}
+
+
+@given(sides, sides, scales, st.sampled_from(["u1", "u2", "f4"]))
+def test_alpha_is_enlarged_bicubically(height, width, scale, dtype):
+    image = values((height, width, 4), dtype)
+    result = upscale(image, scale, sub_pixel(scale))
+    tolerance = 1 if dtype[0] == "u" else 1e-6
+    np.testing.assert_allclose(
+        result[..., 3], enlarged(image[..., 3], scale), rtol=0, atol=tolerance
+    )
+    opaque = image.copy()
+    opaque[..., 3] = 1 if dtype == "f4" else np.iinfo(dtype).max
+    large = upscale(opaque, scale, sub_pixel(scale))
+    np.testing.assert_allclose(large[..., 3], opaque[0, 0, 3], rtol=1e-6)
+    assert np.array_equal(large[..., :3], upscale(opaque[..., :3], scale, sub_pixel(scale)))
+
+
+def test_values_out_of_range_are_cut_off():
+    result = upscale(np.random.default_rng(0).normal(0.5, 1, (9, 7)), 3, sub_pixel(3))
+    assert 0 <= result.min() <= result.max() <= 1
+
+
+def test_an_empty_batch():
+    assert upscale(torch.zeros(0, 1, 9, 7), 3, sub_pixel(3)).shape == (0, 1, 27, 21)
+
+
+def test_every_image_of_a_batch_is_done():
+    batch = torch.rand(2, 3, 9, 7)
+    results = upscale(batch, 2, sub_pixel(2))
+    for one, result in zip(batch, results, strict=True):
+        assert torch.equal(upscale(one, 2, sub_pixel(2)), result)
+
+
+@pytest.mark.parametrize("scale", [1, 0, -3, 2.5, 3.0, "3", True, None])
+def test_bad_scales_are_refused(scale):
+    line = "scale must be given" if scale is None else "scale must be an integer >= 2, got "
+    with pytest.raises(ImageError, match=line):
+        upscale(np.zeros((9, 7)), scale, on_enlarged())
+
+
+def test_whole_numbers_of_every_kind_are_scales():
+    assert upscale(np.zeros((9, 7)), np.int64(3), sub_pixel(3)).shape == (27, 21)
+
+
+def test_scales_without_a_network_are_told():
+    with pytest.raises(ImageError) as caught:
+        upscale(np.zeros((9, 7)), 5)
+    assert str(caught.value) == (
+        "scale must be 2, 3 or 4, for which there are networks, or that of a model trained for "
+        "it, got 5 and no model"
+    )
+
+
+@pytest.mark.parametrize("scale", [2, 5, 7])
+def test_other_scales_need_a_model(scale):
+    assert upscale(np.zeros((3, 4)), scale, sub_pixel(scale)).shape == (3 * scale, 4 * scale)
+    assert upscale(np.zeros((3, 4)), scale, on_enlarged()).shape == (3 * scale, 4 * scale)
+
+
+def test_the_scale_of_a_model_counts(tmp_path):
+    on_enlarged().save(tmp_path / "x4.safetensors", {"task": "upscale", "scale": 4})
+    on_enlarged().save(tmp_path / "any.safetensors")
+    sub_pixel(2).save(tmp_path / "x2.safetensors", {"task": "upscale", "scale": 2})
+    assert Upscaler(tmp_path / "x4.safetensors").scale == 4
+    assert Upscaler(tmp_path / "x2.safetensors").scale == 2
+    assert Upscaler(sub_pixel(5)).scale == 5
+    assert Upscaler(tmp_path / "any.safetensors", 6).scale == 6
+    with pytest.raises(ImageError, match=r"scale must be given: .*any.safetensors does not say"):
+        Upscaler(tmp_path / "any.safetensors")
+    for path, known in (("x4.safetensors", 4), ("x2.safetensors", 2)):
+        with pytest.raises(ImageError, match=f"scale must be {known}, for which .*{path} was tra"):
+            upscale(np.zeros((9, 7)), 3, tmp_path / path)
+    with pytest.raises(ImageError, match="scale must be 2, for which a ConvFWNet was trained, got"):
+        upscale(np.zeros((9, 7)), 3, sub_pixel(2))
+
+
+@pytest.mark.parametrize("notes", [{"scale": "3"}, {"scale": 1}, {"scale": None}, {}, None])
+def test_notes_that_do_not_help(tmp_path, notes):
+    on_enlarged().save(tmp_path / "mine.safetensors", notes)
+    assert Upscaler(tmp_path / "mine.safetensors", 3).scale == 3
+
+
+def test_models_come_from_files(tmp_path):
+    path = tmp_path / "mine.safetensors"
+    sub_pixel(3).save(path, {"task": "upscale", "scale": 3})
+    image = values((20, 30, 3), np.float32)
+    expected = upscale(image, 3, sub_pixel(3))
+    for one in (path, str(path)):
+        assert np.array_equal(upscale(image, 3, one), expected)
+    with pytest.raises(ModelFileError, match=r"nosuch.safetensors does not exist"):
+        upscale(image, 3, tmp_path / "nosuch.safetensors")
+    with pytest.raises(ModelFileError, match="no model and no file is called 'nosuch'"):
+        upscale(image, 3, "nosuch")
+
+
+@pytest.mark.parametrize("scale", DEFAULT_UPSCALERS)
+def test_by_default_the_scale_decides(scale, monkeypatch):
+    loaded = []
+
+    def load(name):
+        loaded.append(name)
+        return sub_pixel(scale)
+
+    monkeypatch.setattr("fwnet.imaging.worker.load_model", load)
+    monkeypatch.setattr("fwnet.imaging.worker.read_notes", lambda name: {"task": "upscale"})
+    assert upscale(np.zeros((9, 7)), scale).shape == (9 * scale, 7 * scale)
+    assert loaded == [f"conv_fwnet_t19.upscale_x{scale}"]
+    if scale == 3:
+        assert upscale(np.zeros((9, 7))).shape == (27, 21)
+        assert Upscaler().scale == 3
+
+
+DENOISERS = {
+    "name": "conv_fwnet_t4.denoise_gray_s25",
+    "all levels": "conv_fwnet_t16.denoise_gray",
+    "color": "conv_fwnet_t16.denoise_color",
+    "network": ConvFWNet(1, 4, noise_level_input=True),
+}
+
+
+@pytest.mark.parametrize("case", DENOISERS)
+def test_networks_that_remove_noise_are_refused(case):
+    with pytest.raises(ImageError, match=r"network that enlarges, got .*, which removes noise"):
+        upscale(np.zeros((9, 7)), 3, DENOISERS[case])
+
+
+def test_a_file_says_what_its_network_does(tmp_path):
+    DnCNN(2, 4).save(tmp_path / "mine.safetensors", {"task": "denoise", "sigma": 25})
+    line = "expected a network that enlarges, got .*mine.safetensors, which removes noise"
+    with pytest.raises(ImageError, match=line):
+        upscale(np.zeros((9, 7)), 3, tmp_path / "mine.safetensors")
+    on_enlarged().save(tmp_path / "mine.safetensors", {"task": "upscale", "scale": 3})
+    line = "expected a network that removes noise, got .*mine.safetensors, which enlarges"
+    with pytest.raises(ImageError, match=line):
+        denoise(np.zeros((9, 7)), model=tmp_path / "mine.safetensors")
+    with pytest.raises(ImageError, match="removes noise, got a ConvFWNet, which enlarges"):
+        denoise(np.zeros((9, 7)), model=sub_pixel(2))
+
+
+def test_other_models_are_refused(tmp_path):
+    FWNet(4, 6, 2, radius=1.0).save(tmp_path / "coder.safetensors")
+    with pytest.raises(ImageError, match=r"network for images, got .* holds a FWNet"):
+        upscale(np.zeros((9, 7)), 3, tmp_path / "coder.safetensors")
+    with pytest.raises(TypeError, match="a name, a path or a network for images, got Linear"):
+        upscale(np.zeros((9, 7)), 3, torch.nn.Linear(2, 2))
+    with pytest.raises(ImageError, match="for 1 channel, got one for 3"):
+        upscale(np.zeros((9, 7)), 3, ConvFWNet(1, 4, in_channels=3, scale=3))
+
+
+BAD = {
+    "list": ([[0.5]], TypeError, "NumPy array, a tensor or a PIL image, got list"),
+    "axes": (np.zeros((2, 9, 7, 3)), ImageError, "(height, width, channels)"),
+    "channels first": (np.zeros((3, 9, 7)), ImageError, "np.moveaxis(image, 0, -1)"),
+    "channels last": (torch.zeros(9, 7, 3), ImageError, "image.permute(2, 0, 1)"),
+    "int64": (np.zeros((9, 7), int), ImageError, "uint8, uint16 or floating-point values, got int"),
+    "0 to 255": (np.full((9, 7), 255.0), ImageError, "got 255 to 255: divide by 255"),
+    "nan": (np.full((9, 7), np.nan), ImageError, "must be finite"),
+    "empty": (np.zeros((0, 7)), ImageError, "at least 1 × 1 pixels, got 7 × 0"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_no_image_is_told(case):
+    image, kind, line = BAD[case]
+    with pytest.raises(kind) as caught:
+        upscale(image, 3, sub_pixel(3))
+    assert line in str(caught.value)
+
+
+@pytest.mark.parametrize("tile", [0, -3, 2.5, "64"])
+def test_bad_tiles_are_refused(tile):
+    with pytest.raises(ImageError, match="tile must be an integer >= 1"):
+        upscale(np.zeros((9, 7)), 3, sub_pixel(3), tile=tile)
+
+
+def test_bad_devices_are_refused():
+    with pytest.raises(ImageError, match="device must be auto, cpu or another"):
+        upscale(np.zeros((9, 7)), 3, sub_pixel(3), device="nosuch")
+
+
+def test_absurdly_large_results_are_refused():
+    image = np.broadcast_to(np.uint8(0), (20_000, 20_000, 3))
+    with pytest.raises(ImageError) as caught:
+        upscale(image, 3, sub_pixel(3))
+    assert str(caught.value) == (
+        "the result would have 60,000 × 60,000 pixels, 3,600 megapixels: no more than 1,000 are "
+        "made"
+    )
+
+
+def test_the_network_is_left_as_it_was():
+    trained = sub_pixel(2).double().train()
+    image = values((9, 7), np.float64)
+    result = upscale(image, 2, trained)
+    assert trained.training
+    assert trained.last.weight.dtype == torch.float64
+    luma = (16 + 219 * torch.from_numpy(image)[None, None]) / 255
+    with torch.no_grad():
+        expected = (255 * trained.eval()(luma)[0, 0] - 16) / 219
+    np.testing.assert_allclose(result, expected.clamp(0, 1).numpy(), rtol=0, atol=1e-5)
+
+
+def test_weights_in_half_precision_are_widened(tmp_path):
+    network = sub_pixel(2).half()
+    network.save(tmp_path / "half.safetensors")
+    image = values((9, 7, 3), np.float32)
+    result = upscale(image, 2, tmp_path / "half.safetensors")
+    assert np.array_equal(result, upscale(image, 2, network.float()))
+
+
+def test_public_name():
+    assert fwnet.upscale is upscale
+    assert fwnet.imaging.upscale is upscale
