@@ -1,6 +1,7 @@
 import math
 import random
 import warnings
+from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from itertools import product
 
@@ -10,6 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from torch.nn.functional import avg_pool2d
 
 from fwnet.data import (
     DataError,
@@ -62,12 +64,13 @@ def find(crop, grids):
 
 
 sides = st.integers(5, 13)
+seeds = st.integers(0, 2**30)
 
 
 @given(
     st.lists(st.tuples(sides, sides), min_size=1, max_size=4),
     st.integers(1, 5),
-    st.integers(0, 2**30),
+    seeds,
 )
 def test_crops_are_squares_of_the_images_under_the_symmetries(sizes, size, seed):
     images = numbered(sizes)
@@ -99,6 +102,85 @@ def test_crops_depend_on_the_generator_alone():
     )
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
+
+
+@given(st.lists(st.tuples(sides, sides), min_size=1, max_size=4), st.integers(1, 5), seeds)
+def test_squares_say_where_crops_are(sizes, size, seed):
+    images = numbered(sizes)
+    squares = images.draw_squares(20, size, torch.Generator().manual_seed(seed))
+    crops = images.cut(squares)
+    assert torch.equal(crops, images.crops(20, size, torch.Generator().manual_seed(seed)))
+    plain = numbers(images.cut(replace(squares, symmetries=torch.zeros(20, dtype=torch.long))))
+    places = zip(squares.images, squares.rows, squares.columns, strict=True)
+    for crop, square, (image, row, column) in zip(numbers(crops), plain, places, strict=True):
+        grid = numbers(images[image])[0]
+        np.testing.assert_array_equal(square, grid[row : row + size, column : column + size])
+        assert any(np.array_equal(turned, crop) for turned in symmetries(square))
+
+
+@given(
+    st.lists(st.tuples(sides, sides), min_size=1, max_size=3),
+    st.integers(1, 5),
+    st.integers(1, 4),
+    seeds,
+)
+def test_crops_of_enlarged_images_line_up(sizes, size, scale, seed):
+    """Under all eight symmetries: a crop that is enlarged is the crop of what was enlarged."""
+    small = numbered(sizes)
+    arrays = [small[i][0].permute(1, 2, 0).numpy() * 255 for i in range(len(small))]
+    large = ImageSet.of([a.repeat(scale, 0).repeat(scale, 1) for a in arrays], small.names)
+    squares = small.draw_squares(16, size, torch.Generator().manual_seed(seed))
+    squares = replace(squares, symmetries=torch.arange(16) % 8)
+    crops = small.cut(squares)
+    wanted = crops.repeat_interleave(scale, 2).repeat_interleave(scale, 3)
+    assert squares.enlarged(scale).size == scale * size
+    torch.testing.assert_close(large.cut(squares.enlarged(scale)), wanted)
+
+
+@given(
+    st.lists(st.tuples(sides, sides), min_size=1, max_size=3),
+    st.integers(1, 5),
+    st.integers(2, 4),
+    seeds,
+)
+def test_crops_of_means_are_means_of_crops(sizes, size, scale, seed):
+    """… of float pixels, as degraded images have them: here every pixel of the crop counts."""
+    large = numbered([(scale * height, scale * width) for height, width in sizes])
+    means = [avg_pool2d(255 * large[i], scale)[0] for i in range(len(large))]
+    small = ImageSet.of([mean.permute(1, 2, 0).numpy() for mean in means], large.names)
+    squares = small.draw_squares(16, size, torch.Generator().manual_seed(seed))
+    squares = replace(squares, symmetries=torch.arange(16) % 8)
+    wanted = avg_pool2d(large.cut(squares.enlarged(scale)), scale)
+    torch.testing.assert_close(small.cut(squares), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_float_pixels_are_held_as_they_are():
+    generator = np.random.default_rng(0)
+    arrays = [generator.normal(100, 90, (*size, 1)).astype(np.float32) for size in ((5, 7), (6, 4))]
+    images = ImageSet.of(arrays, ["a", "b"])
+    for index, array in enumerate(arrays):
+        for kept in (images, images.select([1, 0]).select([1, 0]), images.middles(9)):
+            pixels = kept[index][0].permute(1, 2, 0)
+            assert pixels.dtype == torch.float32
+            assert torch.equal(pixels, torch.from_numpy(array) / 255)
+    rounded = ImageSet(images.pixels.round(), images.sizes, images.names)
+    assert rounded.digest() != images.digest()
+
+
+@given(st.lists(st.tuples(sides, sides), min_size=1, max_size=3), st.integers(1, 14))
+def test_the_middle_of_every_image(sizes, side):
+    images = numbered(sizes)
+    middles = images.middles(side)
+    assert middles.names == images.names
+    assert middles.sizes.tolist() == [[min(side, length) for length in size] for size in sizes]
+    for index, size in enumerate(sizes):
+        grid, middle = (numbers(one[index])[0] for one in (images, middles))
+        before = np.argwhere(grid == middle[0, 0])[0]
+        after = size - before - middle.shape
+        assert set(after - before) <= {0, 1}
+        np.testing.assert_array_equal(
+            grid[before[0] : size[0] - after[0], before[1] : size[1] - after[1]], middle
+        )
 
 
 def test_an_image_is_what_was_given():
@@ -161,9 +243,10 @@ def test_a_digest_tells_images_apart():
 
 def test_images_must_be_as_large_as_a_crop():
     images = numbered([(9, 9), (4, 8)])
-    images.check_crops(4)
-    with pytest.raises(DataError, match=r"image 1 must have at least 5 × 5 pixels.* got 8 × 4"):
-        images.check_crops(5)
+    images.check_sides(4, "the size of a crop")
+    message = r"image 1 must have at least 5 × 5 pixels, the size of a crop, got 8 × 4"
+    with pytest.raises(DataError, match=message):
+        images.check_sides(5, "the size of a crop")
     with pytest.raises(DataError, match="expected at least one image, got none"):
         ImageSet.of([], [])
 

@@ -12,8 +12,7 @@ import torch
 
 from fwnet.data import ImageSet, noisy
 from fwnet.models import ConvFWNet, DnCNN
-from fwnet.training import Denoising, TrainingConfig, denoising, norms, train
-from fwnet.training import decibels
+from fwnet.training import Denoising, TrainingConfig, decibels, image_task, norms, train
 from fwnet.training.norms import estimate_norms
 
 CONFIG = TrainingConfig(num_epochs=2, batch_size=4, learning_rate=0.01, average=0.9)
@@ -178,7 +177,7 @@ class TestValidation:
         assert told == denoising.levels * 3
 
     def test_of_large_images_the_middle_is_looked_at(self, monkeypatch):
-        monkeypatch.setattr(denoising, "LOOKED_AT", 7)
+        monkeypatch.setattr(image_task, "LOOKED_AT", 7)
         shapes, one = [], task()
 
         def model(x):
@@ -190,7 +189,8 @@ class TestValidation:
         height, width = one.validation.sizes[2].tolist()
         top, left = (height - 7) // 2, (width - 7) // 2
         whole = one.validation[2]
-        assert torch.equal(one._middle(2), whole[:, :, top : top + 7, left : left + 7])
+        seen = one.validation_images()[2]
+        assert torch.equal(seen, whole[:, :, top : top + 7, left : left + 7])
 
     def test_without_images_there_is_no_figure(self):
         alone = Denoising(images(), sigma=0.1, crop_size=12)

@@ -83,19 +83,14 @@ class ImageSet:
         """Hold arrays of shape (height, width, channel): uint8, or floats from 0 to 255."""
         if not arrays:
             raise DataError("expected at least one image, got none")
-        flat = [torch.from_numpy(array).reshape(-1, array.shape[2]) for array in arrays]
-        sizes = torch.tensor([array.shape[:2] for array in arrays])
-        return cls(torch.cat(flat), sizes, tuple(names))
+        return cls._joined([torch.from_numpy(array) for array in arrays], names)
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     def __getitem__(self, index: int) -> Tensor:
         """One image as the networks see it: (1, channel, height, width), float32 in [0, 1]."""
-        height, width = self.sizes[index].tolist()
-        start = int(self._starts()[index])
-        part = self.pixels[start : start + height * width].reshape(1, height, width, -1)
-        return part.permute(0, 3, 1, 2).float() / 255
+        return self._stored(index).permute(2, 0, 1)[None].float() / 255
 
     @property
     def channels(self) -> int:
@@ -108,10 +103,8 @@ class ImageSet:
 
     def select(self, indices: Sequence[int]) -> Self:
         """Return some of the images."""
-        starts, areas = self._starts(), self.sizes.prod(1)
-        parts = [self.pixels[starts[i] : starts[i] + areas[i]] for i in indices]
-        names = tuple(self.names[i] for i in indices)
-        return type(self)(torch.cat(parts), self.sizes[list(indices)], names)
+        names = tuple(self.names[index] for index in indices)
+        return self._joined([self._stored(index) for index in indices], names)
 
     def split(self, count: int) -> tuple[Self, Self]:
         """Images to learn from, and `count` others, spread evenly over the set."""
@@ -126,10 +119,8 @@ class ImageSet:
         parts = []
         for index, sides in enumerate(self.sizes.tolist()):
             top, left = (max(0, length - side) // 2 for length in sides)
-            start = int(self._starts()[index])
-            image = self.pixels[start : start + sides[0] * sides[1]].reshape(*sides, -1)
-            parts.append(image[top : top + side, left : left + side].numpy())
-        return self.of(parts, self.names)
+            parts.append(self._stored(index)[top : top + side, left : left + side])
+        return self._joined(parts, self.names)
 
     def crops(self, count: int, size: int, generator: torch.Generator) -> Tensor:
         """Squares drawn at random, mirrored and turned at random: (count, channel, size, size).
@@ -167,12 +158,12 @@ class ImageSet:
         index = start + down * place[:, None] + right * place
         return self.pixels[index].permute(0, 3, 1, 2).float() / 255
 
-    def check_crops(self, size: int) -> None:
-        """Raise unless every image has a square of this size."""
+    def check_sides(self, least: int, meaning: str) -> None:
+        """Raise unless every image is so high and wide; `meaning` says what that number is."""
         for name, sides in zip(self.names, self.sizes.tolist(), strict=True):
-            if min(sides) < size:
+            if min(sides) < least:
                 raise DataError(
-                    f"{name} must have at least {size} × {size} pixels, the size of a crop, "
+                    f"{name} must have at least {least} × {least} pixels, {meaning}, "
                     f"got {sides[1]} × {sides[0]}"
                 )
 
@@ -181,6 +172,18 @@ class ImageSet:
         sha = hashlib.sha256(repr((self.sizes.tolist(), self.channels)).encode())
         sha.update(self.pixels.cpu().numpy().data.cast("B"))
         return sha.hexdigest()
+
+    @classmethod
+    def _joined(cls, images: Sequence[Tensor], names: Sequence[str]) -> Self:
+        """Of tensors (height, width, channel)."""
+        sizes = torch.tensor([image.shape[:2] for image in images])
+        return cls(torch.cat([image.flatten(0, 1) for image in images]), sizes, tuple(names))
+
+    def _stored(self, index: int) -> Tensor:
+        """One image as it is held, (height, width, channel)."""
+        height, width = self.sizes[index].tolist()
+        start = int(self._starts()[index])
+        return self.pixels[start : start + height * width].reshape(height, width, -1)
 
     def _starts(self) -> Tensor:
         ends = self.sizes.prod(1).cumsum(0)

@@ -53,7 +53,7 @@ class ImageTask(Task):
         for name, count in (("crop_size", crop_size), ("crops_per_epoch", crops_per_epoch)):
             if not isinstance(count, int) or count < 1:
                 raise ValueError(f"{name} must be an integer >= 1, got {count!r}")
-        images.check_crops(crop_size)
+        images.check_sides(crop_size, "the size of a crop")
         self.images, self.validation = images, validation
         self.crop_size, self.crops_per_epoch = crop_size, crops_per_epoch
 
@@ -82,10 +82,5 @@ class ImageTask(Task):
         """The middles of the images that are validated with."""
         if self.validation is None:
             return []
-        return [_middle(self.validation[index]) for index in range(len(self.validation))]
-
-
-def _middle(image: Tensor) -> Tensor:
-    height, width = image.shape[2:]
-    top, left = max(0, height - LOOKED_AT) // 2, max(0, width - LOOKED_AT) // 2
-    return image[:, :, top : top + LOOKED_AT, left : left + LOOKED_AT]
+        middles = self.validation.middles(LOOKED_AT)
+        return [middles[index] for index in range(len(middles))]
