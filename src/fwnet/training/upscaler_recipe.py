@@ -85,10 +85,9 @@ def make_upscaler(
         seed: Of the initial weights.
     """
     check_scale(scale)
+    network = None if start is None else check_upscaler(start)
     kind = UPSCALING_RECIPE.kind(model, start)
-    usual = kind != "ConvFWNet"
-    if start is not None:
-        usual = check_upscaler(start).scale == 1
+    usual = kind != "ConvFWNet" if network is None else network.scale == 1
     if enlarged is None:
         enlarged = usual
     elif enlarged != usual and (start is not None or kind != "ConvFWNet"):

@@ -1,0 +1,209 @@
+"""What `fwnet train upscale` is made of: networks, the recipe, the training."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from fwnet.models import SRCNN, VDSR, ConvFWNet, ConvLISTA
+from fwnet.training import (
+    SuperResolution,
+    TrainingConfig,
+    TrainingError,
+    make_upscaler,
+    train_upscaler,
+    trained_scale,
+    upscaler_settings,
+)
+from fwnet.training.image_recipe import form_of
+from fwnet.training.upscaler_recipe import UPSCALING_RECIPE
+from tests.trainings import about, save_noise
+
+CPU = torch.device("cpu")
+
+
+class TestNetworks:
+    @pytest.mark.parametrize("scale", [2, 3, 4, 5])
+    def test_usual_ones(self, scale):
+        network = make_upscaler(scale=scale)
+        assert isinstance(network, ConvFWNet)
+        assert network.config == ConvFWNet(19, scale=scale).config
+        assert make_upscaler(scale=scale, enlarged=True).config == ConvFWNet(19).config
+        assert make_upscaler("VDSR", scale=scale).config == VDSR().config
+        assert make_upscaler("SRCNN", scale=scale).config == SRCNN().config
+
+    def test_what_is_asked_for(self):
+        network = make_upscaler(scale=2, num_layers=3, channels=5, p=1.3, learn_p=False)
+        assert network.config == ConvFWNet(3, 5, scale=2, p=1.3, learn_p=False).config
+        plain = make_upscaler(scale=2, plain=True)
+        assert not plain.residual
+        assert plain.config["eps"] == 0.0  # the authors' own
+        assert make_upscaler("VDSR", scale=3, batch_norm=True, num_layers=4).norms
+
+    def test_weights_are_those_of_the_seed(self):
+        one, same, other = (
+            make_upscaler(scale=3, num_layers=2, channels=4, seed=seed) for seed in (1, 1, 2)
+        )
+        assert torch.equal(one.last.weight, same.last.weight)
+        assert not torch.equal(one.last.weight, other.last.weight)
+
+    @pytest.mark.parametrize(
+        "start", [ConvFWNet(3, 5, p=1.3), ConvFWNet(2, 4, scale=3), VDSR(4, 3), SRCNN()]
+    )
+    @pytest.mark.parametrize("scale", [2, 3])
+    def test_one_to_go_on_with_has_the_form_of_the_other(self, start, scale):
+        network = make_upscaler(scale=scale, start=start)
+        assert type(network) is type(start)
+        expected = {**start.config, "scale": scale} if start.scale > 1 else start.config
+        assert network.config == expected
+        assert make_upscaler(scale=scale, start=start, enlarged=start.scale == 1).config == expected
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"scale": 1}, "scale must be an integer >= 2, got 1"),
+            ({"scale": 1.5}, "scale must be an integer >= 2, got 1.5"),
+            ({"model": "DnCNN"}, "model must be one of ConvFWNet, VDSR, SRCNN, got 'DnCNN'"),
+            ({"model": "VDSR", "enlarged": False}, "enlarged must be True, as a VDSR has it"),
+            ({"model": "SRCNN", "channels": 3}, "channels is for ConvFWNet and VDSR, got it for"),
+            ({"model": "VDSR", "p": 1.3}, "p is for ConvFWNet, got it for a VDSR"),
+            ({"p": math.inf, "learn_p": False}, "with p fixed at inf no weight gets a gradient"),
+            ({"start": ConvFWNet(2, 4), "enlarged": False}, "enlarged must be True, as the netw"),
+            ({"start": ConvFWNet(2, 4, scale=2), "enlarged": True}, "enlarged must be False, as"),
+            ({"start": ConvFWNet(2, 4), "model": "SRCNN"}, "model must be 'ConvFWNet', as the"),
+            ({"start": ConvFWNet(2, 4), "learn_p": False}, "learn_p must be True, as the network"),
+            ({"start": ConvFWNet(2, 4, in_channels=3)}, "must see one channel, got one for color"),
+            ({"start": ConvLISTA(2, 4)}, "must be a ConvFWNet, VDSR, SRCNN, got a ConvLISTA"),
+        ],
+    )
+    def test_bad_ones(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            make_upscaler(**{"scale": 3, **options})
+
+    def test_the_scale_of_a_trained_one(self, tmp_path):
+        file = tmp_path / "start.safetensors"
+        ConvFWNet(2, 4, scale=4).save(file)
+        assert trained_scale(str(file), ConvFWNet(2, 4, scale=4)) == 4
+        for notes, scale in (({"scale": 3}, 3), ({}, None), ({"scale": "3"}, None)):
+            VDSR(2, 4).save(file, notes)
+            if scale is not None:
+                assert trained_scale(str(file), VDSR(2, 4)) == scale
+                continue
+            with pytest.raises(ValueError, match=r"does not say what scale .*: expected --scale"):
+                trained_scale(str(file), VDSR(2, 4))
+
+
+class TestRecipe:
+    def test_every_form_has_a_learning_rate(self):
+        for options in ({}, {"plain": True}, {"enlarged": True}, {"enlarged": True, "plain": True}):
+            network = make_upscaler(scale=3, channels=2, num_layers=2, **options)
+            self.check_rate(network)
+        for batch_norm in (True, False):
+            self.check_rate(VDSR(3, 2, batch_norm=batch_norm))
+        self.check_rate(SRCNN())
+
+    def check_rate(self, network):
+        rates = UPSCALING_RECIPE.learning_rates[form_of(network)].values()
+        rate = upscaler_settings(network, CPU)["learning_rate"]
+        assert rate in rates
+        assert upscaler_settings(network, CPU, goes_on=True)["learning_rate"] == rate / 2
+        assert f"{rate:g}" in UPSCALING_RECIPE.rates_in_words
+
+    def test_settings_are_settings(self):
+        network = make_upscaler(scale=3, channels=2, num_layers=2)
+        TrainingConfig(**upscaler_settings(network, CPU))
+        assert upscaler_settings(network, torch.device("cuda"))["precision"] == "bf16"
+        assert upscaler_settings(network, CPU, 10)["average"] == 0.5
+        fields = {field.name for field in dataclasses.fields(TrainingConfig)}
+        assert set(UPSCALING_RECIPE.shown) <= fields
+
+
+class TestTraining:
+    OPTIONS = {"scale": 3, "crop_size": 12, "steps_per_epoch": 3}
+    SHORT = {"num_epochs": 2, "batch_size": 2}
+
+    @pytest.fixture
+    def photos(self, tmp_path):
+        for index in range(4):
+            save_noise(tmp_path / "photos" / f"{index}.png", seed=index)
+        return tmp_path / "photos"
+
+    @pytest.mark.parametrize("network", [ConvFWNet(2, 3, kernel_size=5, scale=3), VDSR(2, 3)])
+    def test_a_network_of_ones_own(self, photos, tmp_path, network):
+        told = []
+        report = train_upscaler(
+            network,
+            photos,
+            tmp_path / "net",
+            settings=self.SHORT,
+            validation=2,
+            progress=told.append,
+            **self.OPTIONS,
+        )
+        assert report.network is network
+        assert report.model_path == tmp_path / "net" / "model.safetensors"
+        assert len(report.images.learn) == len(report.images.held) == 2
+        assert report.training.best_epoch == 2
+        # Again, with a task of its own.
+        task = SuperResolution(
+            report.images.learn,
+            report.images.held,
+            scale=3,
+            low_resolution=network.scale == 3,
+            crop_size=12,
+        )
+        with torch.no_grad():
+            error = task.validate(network)
+        assert report.validation_psnr == pytest.approx(20 * math.log10(255 / error), abs=1e-3)
+        bicubic = task.validate_bicubic()
+        assert report.input_psnr == pytest.approx(20 * math.log10(255 / bicubic), abs=1e-3)
+        assert told[-1].shown_validation.endswith(" dB")
+
+    @pytest.mark.parametrize(("scale", "size"), [(2, 48), (3, 48), (4, 48), (5, 45), (17, 51)])
+    def test_crops_by_the_scale(self, tmp_path, scale, size):
+        save_noise(tmp_path / "photos" / "one.png", 60, 60)
+        network = ConvFWNet(1, 2, scale=scale)
+        settings = {"num_epochs": 1, "batch_size": 1}
+        options = {"scale": scale, "settings": settings, "steps_per_epoch": 1}
+        train_upscaler(network, tmp_path / "photos", tmp_path / "net", **options)
+        assert about(tmp_path / "net")["notes"]["crop_size"] == size
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            ({"scale": 1}, "scale must be an integer >= 2, got 1"),
+            ({"scale": 2}, "scale must be 3, that of the network, got 2"),
+            ({"crop_size": 10}, "crop_size must be a multiple of 3, the scale, got 10"),
+            ({"crop_size": 6}, "crop_size must be at least 9, got 6"),
+            ({"crop_size": 99}, "4 are smaller than a crop of 99 × 99"),
+            ({"steps_per_epoch": 0}, "steps_per_epoch must be an integer >= 1, got 0"),
+            ({"validation": -1}, "validation must be an integer >= 0, got -1"),
+            ({"settings": {"batch_size": 0}}, "batch_size must be an integer >= 1, got 0"),
+            ({"start": ConvFWNet(3, 3, scale=3)}, "networks do not fit each other"),
+            ({"start": VDSR(3, 3)}, "must have model 'ConvFWNet', got 'VDSR'"),
+        ],
+    )
+    def test_errors(self, photos, tmp_path, changes, message):
+        options = {**self.OPTIONS, "settings": self.SHORT, **changes}
+        with pytest.raises(ValueError, match=message):
+            train_upscaler(ConvFWNet(2, 3, scale=3), photos, tmp_path / "net", **options)
+        assert not (tmp_path / "net").exists()
+
+    def test_one_channel(self, photos, tmp_path):
+        with pytest.raises(ValueError, match="in_channels must be 1, for luma, got 3"):
+            train_upscaler(VDSR(2, 3, in_channels=3), photos, tmp_path, **self.OPTIONS)
+
+    def test_what_is_wrong_is_told_before_images_are_read(self, photos, tmp_path):
+        (tmp_path / "net").mkdir()
+        (tmp_path / "net" / "model.safetensors").touch()
+        told = []
+        with pytest.raises(TrainingError, match="already has a model"):
+            train_upscaler(
+                ConvFWNet(2, 3, scale=3),
+                photos,
+                tmp_path / "net",
+                progress=told.append,
+                **self.OPTIONS,
+            )
+        assert told == []
