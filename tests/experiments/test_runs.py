@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fwnet.experiments.runs import Job, Runner
+from fwnet.models import ConvFWNet
 
 CPU = torch.device("cpu")
 
@@ -21,6 +22,18 @@ class Squared(Job):
         if self.number < 0:
             raise ValueError("negative")
         return {"square": self.number**2}
+
+
+@dataclass(frozen=True)
+class Compiled(Job):
+    """Compiles a network of its own, whole or not at all."""
+
+    channels: int
+
+    def execute(self, device):
+        network = ConvFWNet(1, self.channels)
+        compiled = torch.compile(network, backend="eager", fullgraph=True)
+        return {"height": compiled(torch.zeros(1, 1, 4, 3)).shape[2]}
 
 
 def executed(folder):
@@ -63,6 +76,14 @@ def test_threads_share_what_they_wait_for(tmp_path):
     assert executed(tmp_path) == list(range(6))
     lines = (tmp_path / "c.jsonl").read_text().splitlines()
     assert len({json.loads(line)["key"] for line in lines}) == len(lines) == 6
+
+
+def test_jobs_that_compile_do_not_count_against_each_other(monkeypatch):
+    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 2)
+    with Runner(CPU) as runner:
+        records = runner.run([Compiled(channels) for channels in range(1, 5)])
+    assert records == [{"height": 4}] * 4
+    torch.compiler.reset()
 
 
 def test_keys_depend_on_every_field():

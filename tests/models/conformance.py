@@ -511,22 +511,23 @@ class ConvCodingConformance(LayeredConformance):
 
     def test_of_a_network_for_another_scale_all_but_the_output_is_adopted(self):
         options = {"in_channels": 1, "noise_level_input": False}
-        other = self.make(seed=1, **options, scale=self.scale + 1)
-        network = self.make(**options)
-        kept = network.last.weight.clone()
-        network.adopt(other)
-        assert torch.equal(network.last.weight, kept)
-        for name, weight in network.named_parameters():
-            if name != "last.weight":
-                assert torch.equal(weight, other.get_parameter(name)), name
         x = self.images(2, 1, 6, 5)
-        torch.testing.assert_close(network.encode(x), other.encode(x))
-        color = self.make(in_channels=3, noise_level_input=True)
-        kept = color.last.weight.clone()
-        color.adopt(other)
-        assert torch.equal(color.last.weight, kept)
-        seen = torch.cat([x.repeat(1, 3, 1, 1), torch.full_like(x, 0.3)], 1)
-        torch.testing.assert_close(color.encode(seen), other.encode(x))
+        for scale in {1, 2, 3} - {self.scale}:
+            other = self.make(seed=1, **options, scale=scale)
+            network = self.make(**options)
+            kept = network.last.weight.clone()
+            network.adopt(other)
+            assert torch.equal(network.last.weight, kept)
+            for name, weight in network.named_parameters():
+                if name != "last.weight":
+                    assert torch.equal(weight, other.get_parameter(name)), name
+            torch.testing.assert_close(network.encode(x), other.encode(x))
+            color = self.make(in_channels=3, noise_level_input=True)
+            kept = color.last.weight.clone()
+            color.adopt(other)
+            assert torch.equal(color.last.weight, kept)
+            seen = torch.cat([x.repeat(1, 3, 1, 1), torch.full_like(x, 0.3)], 1)
+            torch.testing.assert_close(color.encode(seen), other.encode(x))
 
     def test_from_a_dictionary_sub_pixels_begin_as_copies_of_their_pixel(self):
         dictionary = torch.randn(3 * 9, 4, generator=generator(0))

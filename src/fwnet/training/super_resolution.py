@@ -45,8 +45,11 @@ class SuperResolution(ImageTask):
         check_scale(scale)
         super().__init__(images, validation, crop_size=crop_size, crops_per_epoch=crops_per_epoch)
         check_crop_size(crop_size, scale)
-        if images.channels != 1:
-            raise ValueError(f"images must have one channel, their luma, got {images.channels}")
+        for part in (images, validation):
+            if part is not None and part.channels != 1:
+                raise ValueError(f"images must have one channel, their luma, got {part.channels}")
+        if validation is not None:  # a border is left out of what is validated
+            validation.check_sides(3 * scale, "three times the scale")
         self.scale, self.low_resolution = scale, low_resolution
         wholes = [whole(images[index], scale) for index in range(len(images))]
         self.images = _held([(255 * image).round().byte() for image in wholes], images.names)

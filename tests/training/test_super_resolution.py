@@ -1,0 +1,396 @@
+"""Learning to enlarge images."""
+
+import math
+import os
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fwnet.data import DataError, ImageSet, read_luma_images, set5_files
+from fwnet.models import SRCNN, VDSR, ConvFWNet
+from fwnet.resize import enlarge, shrink
+from fwnet.training import SuperResolution, TrainingConfig, decibels, image_task, train
+from fwnet.training.super_resolution import degraded, whole
+from tests.real_data import DATA, needs
+
+CONFIG = TrainingConfig(num_epochs=2, batch_size=4, learning_rate=0.01, average=0.9)
+ALL = slice(None)
+SEEN = pytest.mark.parametrize("low_resolution", [False, True])
+
+
+def noise(count=4, seed=0):
+    """Images in which every square is found in one place alone."""
+    generator = np.random.default_rng(seed)
+    sizes = generator.integers(20, 30, (count, 2))
+    arrays = [generator.integers(0, 256, (*size, 1), np.uint8) for size in sizes]
+    return ImageSet.of(arrays, [f"noise {index}" for index in range(count)])
+
+
+def waves(count=4, seed=0):
+    """Images of which a network can learn more than bicubic enlargement knows."""
+    generator = np.random.default_rng(seed)
+    arrays = []
+    for _ in range(count):
+        y, x = np.mgrid[: generator.integers(24, 34), : generator.integers(24, 34)]
+        angle, phase = generator.uniform(0, 7, 2)
+        wave = np.sin(1.1 * (x * math.cos(angle) + y * math.sin(angle)) + phase)
+        arrays.append((127 + 100 * wave).astype(np.uint8)[:, :, None])
+    return ImageSet.of(arrays, [f"wave {index}" for index in range(count)])
+
+
+def task(images=noise, **options):
+    defaults = {"scale": 3, "low_resolution": True, "crop_size": 12, "crops_per_epoch": 40}
+    return SuperResolution(images(), images(3, seed=1), **{**defaults, **options})
+
+
+def same(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+# The protocol, in NumPy and float64, by the definitions
+
+
+def cubic(t):
+    """Keys' kernel."""
+    if t <= 1:
+        return 1.5 * t**3 - 2.5 * t**2 + 1
+    return -0.5 * t**3 + 2.5 * t**2 - 4 * t + 2 if t < 2 else 0.0
+
+
+def resizing(length, factor):
+    """The matrix that resizes a line by s or 1/s, mirrored at its ends."""
+    narrow = min(factor, 1.0)
+    matrix = np.zeros((round(length * factor), length))
+    for row, line in enumerate(matrix):
+        middle = (row + 0.5) / factor - 0.5
+        for place in range(math.floor(middle) - 25, math.floor(middle) + 26):
+            mirrored = place % (2 * length)
+            line[min(mirrored, 2 * length - 1 - mirrored)] += cubic(narrow * abs(place - middle))
+    return matrix / matrix.sum(1, keepdims=True)
+
+
+def resized(image, factor):
+    return resizing(image.shape[0], factor) @ image @ resizing(image.shape[1], factor).T
+
+
+def figure_by_hand(images, scale, low_resolution, model):
+    """255·10^(−PSNR/20) of the mean PSNR, on the scale of gray levels."""
+    values = []
+    for index in range(len(images)):
+        image = 255 * images[index][0, 0].double().numpy()
+        height, width = (scale * (side // scale) for side in image.shape)
+        image = image[:height, :width]
+        small = resized(image, 1 / scale)
+        y = model(small / 255 if low_resolution else resized(small, scale) / 255)
+        y = np.rint(255 * y).clip(0, 255)
+        inner = (slice(scale, -scale),) * 2
+        values.append(10 * math.log10(255**2 / np.mean((y - image)[inner] ** 2)))
+    return 255 * 10 ** (-sum(values) / len(values) / 20)
+
+
+def blocks(x, scale):
+    """A sub-pixel network: every pixel becomes s × s of them."""
+    return x.repeat(scale, 0).repeat(scale, 1)
+
+
+class TestDegradation:
+    @given(st.integers(2, 5), st.integers(1, 17), st.integers(1, 17))
+    def test_whole_images_are_the_largest_that_can_be_shrunk(self, scale, height, width):
+        image = torch.rand(2, height, width)
+        part = whole(image, scale)
+        for length, kept in zip((height, width), part.shape[1:], strict=True):
+            assert kept % scale == 0
+            assert 0 <= length - kept < scale
+        assert torch.equal(part, image[:, : part.shape[1], : part.shape[2]])
+
+    @pytest.mark.parametrize("scale", [2, 3, 4])
+    def test_it_is_bicubic_and_not_rounded(self, scale):
+        image = torch.rand(1, 1, 5 * scale, 4 * scale)
+        small, large = (degraded(image, scale, low) for low in (True, False))
+        assert small.dtype == large.dtype == torch.float32
+        exact = resized(image[0, 0].double().numpy(), 1 / scale)
+        np.testing.assert_allclose(small[0, 0], exact, atol=1e-7)
+        np.testing.assert_allclose(large[0, 0], resized(exact, scale), atol=1e-7)
+
+
+class TestBatches:
+    @SEEN
+    def test_they_depend_on_step_and_seed_alone(self, low_resolution):
+        first = task(low_resolution=low_resolution).batch(7, ALL, CONFIG)
+        other = task(low_resolution=low_resolution)
+        torch.manual_seed(5)
+        other.batch(3, ALL, CONFIG)
+        assert same(other.batch(7, ALL, CONFIG), first)
+        assert same(other.to(torch.device("cpu")).batch(7, ALL, CONFIG), first)
+        assert not same(other.batch(8, ALL, CONFIG), first)
+        assert not same(other.batch(7, ALL, replace(CONFIG, seed=1)), first)
+        assert same(other.batch(7, ALL, replace(CONFIG, learning_rate=1.0)), first)
+
+    @SEEN
+    def test_processes_share_a_batch(self, low_resolution):
+        one = task(low_resolution=low_resolution)
+        complete = one.batch(2, ALL, CONFIG)
+        parts = [one.batch(2, rows, CONFIG) for rows in (slice(0, 1), slice(1, 4))]
+        assert same([torch.cat(pair) for pair in zip(*parts, strict=True)], complete)
+
+    @SEEN
+    @pytest.mark.parametrize("scale", [2, 3])
+    def test_crops_of_degraded_images_with_those_of_the_images(self, scale, low_resolution):
+        """Not degraded crops: near their border they would be others."""
+        one = task(scale=scale, low_resolution=low_resolution)
+        x, wanted = one.batch(0, ALL, replace(CONFIG, batch_size=40))
+        factor = scale if low_resolution else 1
+        assert wanted.shape == (40, 1, 12, 12)
+        assert x.shape == (40, 1, 12 // factor, 12 // factor)
+        places = set()
+        for seen, crop in zip(x[:, 0], wanted[:, 0], strict=True):
+            image, row, column, turn = find(crop, noise())
+            assert row % factor == column % factor == 0
+            places.add((image, row, column))
+            small = shrink(whole(noise()[image].double(), scale), scale)
+            large = (small if low_resolution else enlarge(small, scale))[0, 0]
+            top, left, side = row // factor, column // factor, 12 // factor
+            square = turn(large[top : top + side, left : left + side])
+            torch.testing.assert_close(seen, square.float())
+        assert {image for image, _, _ in places} == set(range(4))
+        assert len(places) > 20
+
+    def test_an_epoch_has_as_many_steps_as_its_crops_fill(self):
+        assert task(crops_per_epoch=43).steps_per_epoch(CONFIG) == 10
+
+
+TURNS = [
+    lambda x, flip=flip, quarter=quarter: (x.T if flip else x).rot90(quarter)
+    for flip in (False, True)
+    for quarter in range(4)
+]
+
+
+def find(crop, images):
+    """The image, the place and the symmetry that a crop comes from."""
+    for index in range(len(images)):
+        windows = images[index][0, 0].unfold(0, len(crop), 1).unfold(1, len(crop), 1)
+        for turn in TURNS:
+            # The symmetries are a group: some other one leads back.
+            there = (windows == turn(crop)).flatten(2).all(2).nonzero().tolist()
+            for row, column in there:
+                (back,) = [turn for turn in TURNS if torch.equal(turn(windows[row, column]), crop)]
+                return index, row, column, back
+    raise AssertionError("not a square of the images")
+
+
+def test_the_loss_is_the_mean_squared_error():
+    x, wanted = torch.rand(2, 1, 4, 4), torch.rand(2, 1, 4, 4)
+    loss = task().loss(lambda x: (2 * x).bfloat16(), x, wanted)
+    assert loss.dtype == torch.float32
+    expected = ((2 * x).bfloat16().double() - wanted).square().mean().item()
+    assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+class TestValidation:
+    @pytest.mark.parametrize("scale", [2, 3, 4])
+    @pytest.mark.parametrize("make", [noise, waves])
+    def test_it_is_the_protocol(self, make, scale):
+        images = make(3, seed=1)
+        one = task(make, scale=scale, low_resolution=False)
+        found = one.validate(lambda x: 1.3 * x - 0.1)
+        expected = figure_by_hand(images, scale, False, lambda x: 1.3 * x - 0.1)
+        assert found == pytest.approx(expected, rel=1e-4)
+        assert one.shown.text(found) == f"{decibels(expected):.4g} dB"
+
+        one = task(make, scale=scale, low_resolution=True)
+        found = one.validate(lambda x: x.repeat_interleave(scale, 2).repeat_interleave(scale, 3))
+        expected = figure_by_hand(images, scale, True, lambda x: blocks(x, scale))
+        assert found == pytest.approx(expected, rel=1e-4)
+
+    @SEEN
+    def test_bicubic_is_what_there_is_to_improve(self, low_resolution):
+        one = task(low_resolution=low_resolution)
+        expected = figure_by_hand(one.validation, 3, False, lambda x: x)
+        assert one.validate_bicubic() == pytest.approx(expected, rel=1e-4)
+        asked = (lambda x: enlarge(x, 3)) if low_resolution else (lambda x: x)
+        assert one.validate(asked) == pytest.approx(expected, rel=1e-4)
+
+    def test_of_large_images_the_middle_is_looked_at(self, monkeypatch):
+        monkeypatch.setattr(image_task, "LOOKED_AT", 17)
+        one, shapes = task(), []
+
+        def model(x):
+            shapes.append(tuple(x.shape))
+            return enlarge(x, 3)
+
+        found = one.validate(model)
+        assert shapes == [(1, 1, 5, 5)] * 3
+        middles = one.validation.middles(17)
+        assert found == pytest.approx(figure_by_hand(middles, 3, False, lambda x: x), rel=1e-4)
+
+    def test_perfect_is_zero(self):
+        gray = ImageSet.of([np.full((12, 15, 1), 77, np.uint8)], ["gray"])
+        one = SuperResolution(gray, gray, scale=3, low_resolution=False, crop_size=3)
+        assert one.validate_bicubic() == 0
+        assert one.shown.text(0.0) == "inf dB"
+
+    def test_without_images_there_is_no_figure(self):
+        alone = SuperResolution(noise(), scale=2, low_resolution=True, crop_size=4)
+        assert alone.validate(lambda x: x) is None
+        assert alone.validate_bicubic() is None
+
+    @needs("set5")
+    @pytest.mark.parametrize(("scale", "figure"), [(2, 33.66), (3, 30.39), (4, 28.42)])
+    def test_bicubic_has_the_published_figures(self, monkeypatch, scale, figure):
+        monkeypatch.setattr(image_task, "LOOKED_AT", 10_000)
+        images = read_luma_images(set5_files(DATA))
+        one = SuperResolution(noise(), images, scale=scale, low_resolution=True, crop_size=12)
+        assert decibels(one.validate_bicubic()) == pytest.approx(figure, abs=0.006)
+
+
+class TestErrors:
+    @pytest.mark.parametrize("scale", [1, 0, -2, 2.0, None])
+    def test_scales(self, scale):
+        with pytest.raises(ValueError, match=f"scale must be an integer >= 2, got {scale}"):
+            task(scale=scale)
+
+    def test_crops_that_are_not_shrunk_to_whole_pixels(self):
+        message = "crop_size must be a multiple of 3, the scale, got 10"
+        for low_resolution in (True, False):
+            with pytest.raises(ValueError, match=message):
+                task(crop_size=10, low_resolution=low_resolution)
+
+    @pytest.mark.parametrize("name", ["crop_size", "crops_per_epoch"])
+    @pytest.mark.parametrize("value", [0, -3, 1.5])
+    def test_counts(self, name, value):
+        with pytest.raises(ValueError, match=f"{name} must be an integer >= 1, got {value}"):
+            task(**{name: value})
+
+    def test_color(self):
+        color = ImageSet.of([np.zeros((20, 20, 3), np.uint8)], ["color"])
+        options = {"scale": 2, "low_resolution": True, "crop_size": 4}
+        for pair in ((color, None), (noise(), color)):
+            with pytest.raises(ValueError, match="images must have one channel, their luma, got 3"):
+                SuperResolution(*pair, **options)
+
+    def test_images_too_small_to_learn_from(self):
+        message = r"noise 0 must have at least 30 × 30 pixels, the size of a crop, got \d+ × \d+"
+        with pytest.raises(DataError, match=message):
+            task(crop_size=30)
+
+    def test_images_too_small_to_validate_with(self):
+        """Of a picture that is two scales high nothing is left without its border."""
+        options = {"scale": 4, "low_resolution": True, "crop_size": 4}
+        message = r"x must have at least 12 × 12 pixels, three times the scale, got 30 × 11"
+        with pytest.raises(DataError, match=message):
+            SuperResolution(
+                noise(), ImageSet.of([np.zeros((11, 30, 1), np.uint8)], ["x"]), **options
+            )
+        least = ImageSet.of([np.zeros((12, 12, 1), np.uint8)], ["x"])
+        assert SuperResolution(noise(), least, **options).validate_bicubic() == 0
+
+    @given(st.integers(2, 5), st.integers(1, 4), st.integers(0, 9), st.integers(0, 9))
+    @settings(max_examples=30)
+    def test_what_is_large_enough_for_a_crop_stays_so(self, scale, times, more_high, more_wide):
+        """Though images are cut to multiples of the scale."""
+        size = times * scale
+        array = np.random.default_rng(0).integers(
+            0, 256, (size + more_high, size + more_wide, 1), np.uint8
+        )
+        images = ImageSet.of([array], ["x"])
+        for low_resolution in (True, False):
+            one = SuperResolution(
+                images, scale=scale, low_resolution=low_resolution, crop_size=size
+            )
+            x, wanted = one.batch(0, ALL, CONFIG)
+            assert x.isfinite().all()
+            assert wanted.shape == (4, 1, size, size)
+
+
+def test_fingerprints_tell_trainings_apart():
+    options = {"scale": 3, "low_resolution": True, "crop_size": 12, "crops_per_epoch": 40}
+    tasks = [
+        task(),
+        task(scale=2),
+        task(low_resolution=False),
+        task(crop_size=9),
+        task(crops_per_epoch=44),
+        SuperResolution(noise(), **options),
+        SuperResolution(noise(seed=3), noise(3, seed=1), **options),
+        SuperResolution(noise(), noise(3, seed=4), **options),
+    ]
+    assert len({one.fingerprint() for one in tasks}) == len(tasks)
+    assert task().fingerprint() == tasks[0].fingerprint()
+    square = noise().middles(18)  # of which every scale leaves all pixels
+    prints = {SuperResolution(square, **{**options, "scale": s}).fingerprint() for s in (2, 3)}
+    assert len(prints) == 2
+
+
+class Interrupted(SuperResolution):
+    """Ctrl-C in some step."""
+
+    left = 0
+
+    def loss(self, model, *batch):
+        type(self).left -= 1
+        if type(self).left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().loss(model, *batch)
+
+
+def seeded(kind, *arguments, **options):
+    return kind(*arguments, **options, generator=torch.Generator().manual_seed(0))
+
+
+class TestTraining:
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: seeded(ConvFWNet, 2, 8, scale=2, output_gain=0.1),
+            lambda: seeded(ConvFWNet, 2, 8, output_gain=0.1),
+            lambda: seeded(VDSR, 3, 8, output_gain=0.1),
+        ],
+    )
+    def test_networks_become_better_than_bicubic(self, make):
+        model = make()
+        one = task(waves, scale=2, low_resolution=model.scale > 1, crops_per_epoch=600)
+        result = train(model, one, replace(CONFIG, average=0.98))
+        bicubic = one.validate_bicubic()
+        assert decibels(result.history[-1]["validation"]) > decibels(bicubic) + 1
+
+    def test_what_does_not_begin_as_the_enlarged_image_learns_too(self):
+        model = seeded(SRCNN, (5, 1, 3), (8, 4))
+        one = task(waves, scale=2, low_resolution=False, crops_per_epoch=400)
+        first, last = (record["loss"] for record in train(model, one, CONFIG).history)
+        assert last < first / 2
+
+    def test_an_interruption_changes_nothing(self, tmp_path):
+        def make():
+            return seeded(ConvFWNet, 2, 4, scale=3)
+
+        options = {"scale": 3, "low_resolution": True, "crop_size": 12, "crops_per_epoch": 40}
+        uninterrupted = make()
+        train(uninterrupted, task(), CONFIG, keep_best=True)
+        for left in (3, 10, 13):
+            Interrupted.left = left
+            folder = tmp_path / str(left)
+            interrupted = Interrupted(noise(), noise(3, seed=1), **options)
+            with pytest.raises(KeyboardInterrupt):
+                train(make(), interrupted, CONFIG, folder=folder, keep_best=True)
+            model = make()
+            train(model, task(), CONFIG, folder=folder, keep_best=True, resume=True)
+            for name, value in uninterrupted.state_dict().items():
+                assert torch.equal(model.state_dict()[name], value), name
+
+    def test_a_run_is_not_continued_for_another_scale(self, tmp_path):
+        model = seeded(ConvFWNet, 2, 4)
+        train(model, task(low_resolution=False), CONFIG, folder=tmp_path)
+        with pytest.raises(ValueError, match="was begun with"):
+            train(
+                seeded(ConvFWNet, 2, 4),
+                task(low_resolution=False, scale=2),
+                CONFIG,
+                folder=tmp_path,
+                resume=True,
+            )
