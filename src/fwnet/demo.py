@@ -49,15 +49,18 @@ class DemoReport:
 def write_demo(output: Path, progress: Callable[[str], None] = lambda _: None) -> DemoReport:
     """Compute every section, write its picture and the page into the folder `output`."""
     output.mkdir(parents=True, exist_ok=True)
-    sections = []
-    for message, make in (
+    parts: list[tuple[str, Callable[[], Section]]] = [
         ("pool_p for several p", show_pool),
         ("the oracle on the ball", show_oracle),
         ("codes of one signal", show_codes),
         ("certificates", show_certificates),
         ("a network learns p", partial(show_learning, progress=progress)),
         ("a noisy picture", show_denoising),
-    ):
+    ]
+    if fwnet.imaging.DEFAULT_UPSCALERS[3] in {card.name for card in fwnet.list_models("upscale")}:
+        parts.append(("a small picture", show_upscaling))
+    sections = []
+    for message, make in parts:
         progress(message)
         section = make()
         sections.append(section)
@@ -253,16 +256,7 @@ def show_denoising(level: int = 25) -> Section:
     denoised = fwnet.denoise(noisy)  # σ is estimated
     seconds = time.perf_counter() - start
     pictures = {"clean": clean, "noisy": noisy, "fwnet.denoise": denoised}
-    ratios = {name: _psnr(picture, clean) for name, picture in pictures.items()}
-    figure = Figure(figsize=(11, 7.4), layout="constrained")
-    rows, columns = slice(50, 200), slice(150, 300)  # the face
-    for column, (name, picture) in enumerate(pictures.items()):
-        upper, lower = figure.add_subplot(2, 3, column + 1), figure.add_subplot(2, 3, column + 4)
-        upper.imshow(picture)
-        lower.imshow(picture[rows, columns])
-        upper.set_title(name if name == "clean" else f"{name}, {ratios[name]:.2f} dB")
-        for axis in (upper, lower):
-            axis.set_axis_off()
+    figure, ratios = _side_by_side(pictures, (slice(50, 200), slice(150, 300)))  # the face
     return Section(
         "denoising",
         "A noisy picture, cleaned by a network that comes with the package",
@@ -273,8 +267,58 @@ def show_denoising(level: int = 25) -> Section:
     )
 
 
+def show_upscaling(scale: int = 3) -> Section:
+    """Shrink a picture of scikit-image and enlarge it again with the weights of the package."""
+    import skimage.data
+
+    large = skimage.data.astronaut()[:510, :510]  # a multiple of the scale
+    small = _in_eight_bits(fwnet.resize.shrink(_in_unit_range(large), scale))
+    bicubic = _in_eight_bits(fwnet.resize.enlarge(_in_unit_range(small), scale))
+    start = time.perf_counter()
+    enlarged = fwnet.upscale(small, scale)
+    seconds = time.perf_counter() - start
+    pictures = {"the picture": large, "bicubic": bicubic, "fwnet.upscale": enlarged}
+    figure, ratios = _side_by_side(pictures, (slice(60, 160), slice(170, 270)))  # the face
+    height, width, _ = small.shape
+    return Section(
+        "upscaling",
+        "A small picture, enlarged by a network that comes with the package",
+        f"Shrunk to {width} × {height} pixels, this picture is enlarged {scale} times again: "
+        f"bicubic interpolation gives {ratios['bicubic']:.2f} dB, fwnet.upscale "
+        f"{ratios['fwnet.upscale']:.2f} dB after {seconds:.1f} seconds. On a file: fwnet upscale "
+        "IN OUT.",
+        figure,
+    )
+
+
+def _side_by_side(
+    pictures: dict[str, np.ndarray], part: tuple[slice, slice]
+) -> tuple[Figure, dict[str, float]]:
+    """Draw pictures and a part of each; the first is the truth, to which the others have a PSNR."""
+    truth = next(iter(pictures))
+    ratios = {name: _psnr(one, pictures[truth]) for name, one in pictures.items() if name != truth}
+    figure = Figure(figsize=(11, 7.4), layout="constrained")
+    for column, (name, picture) in enumerate(pictures.items()):
+        upper, lower = figure.add_subplot(2, 3, column + 1), figure.add_subplot(2, 3, column + 4)
+        upper.imshow(picture)
+        lower.imshow(picture[part])
+        upper.set_title(name if name == truth else f"{name}, {ratios[name]:.2f} dB")
+        for axis in (upper, lower):
+            axis.set_axis_off()
+    return figure, ratios
+
+
+def _in_unit_range(picture: np.ndarray) -> Tensor:
+    return torch.from_numpy(picture).permute(2, 0, 1) / 255
+
+
+def _in_eight_bits(image: Tensor) -> np.ndarray:
+    pixels: np.ndarray = (255 * image).round().clamp(0, 255).byte().permute(1, 2, 0).numpy()
+    return pixels
+
+
 def _psnr(picture: np.ndarray, clean: np.ndarray) -> float:
-    ours, theirs = (torch.from_numpy(part)[None] / 255 for part in (picture, clean))
+    ours, theirs = (_in_unit_range(part)[None] for part in (picture, clean))
     return fwnet.metrics.psnr(ours, theirs).item()
 
 

@@ -1,0 +1,103 @@
+"""The networks that `fwnet.upscale` uses by default, from the day they come with the package."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from skimage import data
+from typer.testing import CliRunner
+
+import fwnet
+from fwnet.cli import app
+from fwnet.imaging import DEFAULT_UPSCALERS, Upscaler
+from fwnet.metrics import psnr
+from fwnet.resize import enlarge, shrink
+from fwnet.zoo import read_notes
+
+SHIPPED = [card.name for card in fwnet.list_models("upscale")]
+
+# Where there is one, all must be there: no test is left out one by one.
+pytestmark = pytest.mark.skipif(not SHIPPED, reason="no networks for enlarging come with this one")
+
+each_scale = pytest.mark.parametrize("scale", DEFAULT_UPSCALERS)
+each_picture = pytest.mark.parametrize("picture", [data.camera, data.chelsea, data.astronaut])
+
+
+def small_and_large(picture, scale, side=192):
+    """A picture of 8 bits, and the same made smaller."""
+    large = picture()[40 : 40 + side, 130 : 130 + side]
+    unit = torch.from_numpy(large.reshape(side, side, -1)).permute(2, 0, 1) / 255
+    small = (255 * shrink(unit, scale)).round().clamp(0, 255).byte()
+    return small.permute(1, 2, 0).reshape(side // scale, side // scale, *large.shape[2:]), large
+
+
+def bicubic(small, scale):
+    unit = small.reshape(*small.shape[:2], -1).permute(2, 0, 1) / 255
+    large = (255 * enlarge(unit, scale)).round().clamp(0, 255).permute(1, 2, 0)
+    return large.reshape(large.shape[0], large.shape[1], *small.shape[2:]).numpy()
+
+
+def decibels(image, truth):
+    border = 4
+    both = (torch.from_numpy(one[border:-border, border:-border] / 255) for one in (image, truth))
+    return psnr(*(one[None] for one in both)).item()
+
+
+@each_scale
+def test_every_scale_has_its_network(scale):
+    name = DEFAULT_UPSCALERS[scale]
+    assert name in SHIPPED
+    assert Upscaler(scale=scale).scale == scale
+    assert Upscaler(name).scale == scale
+    assert read_notes(name)["task"] == "upscale"
+
+
+@each_scale
+@each_picture
+def test_it_is_better_than_bicubic(scale, picture):
+    small, large = small_and_large(picture, scale)
+    result = fwnet.upscale(small.numpy(), scale)
+    assert result.shape == large.shape
+    assert decibels(result, large) > decibels(bicubic(small, scale), large) + 0.4
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_network_of_the_package_is_better_than_bicubic(name):
+    scale = Upscaler(name).scale
+    assert name.endswith(f"x{scale}")
+    small, large = small_and_large(data.camera, scale)
+    result = fwnet.upscale(small.numpy(), scale, name)
+    assert decibels(result, large) > decibels(bicubic(small, scale), large) + 0.4
+
+
+@each_scale
+@pytest.mark.parametrize("color", [(0, 0, 0), (255, 255, 255), (128, 128, 128), (200, 30, 90)])
+def test_what_is_flat_stays_flat(scale, color):
+    image = np.full((60, 60, 3), color, np.uint8)
+    middle = fwnet.upscale(image, scale)[21 * scale : 39 * scale, 21 * scale : 39 * scale]
+    assert abs(middle.astype(int) - color).max() <= 2
+
+
+@each_scale
+@pytest.mark.parametrize("channels", [1, 3])
+def test_tiles_are_not_seen(scale, channels):
+    image = data.chelsea()[:110, :130, :channels] / 255
+    image[40:70, 60:100] = 0  # flat and black, where pool_p is most sensitive
+    whole, tiled = (fwnet.upscale(image, scale, tile=tile) for tile in (130, 70))
+    np.testing.assert_allclose(tiled, whole, rtol=0, atol=1e-5)
+
+
+def test_the_default_tile_changes_nothing():
+    image = data.chelsea()[:40, :450]
+    assert np.array_equal(fwnet.upscale(image), fwnet.upscale(image, tile=450))
+
+
+@each_scale
+def test_the_command_needs_no_model(scale, tmp_path):
+    small, _ = small_and_large(data.chelsea, scale, side=48)
+    Image.fromarray(small.numpy()).save(tmp_path / "small.png")
+    places = [str(tmp_path / name) for name in ("small.png", "large.png")]
+    options = [] if scale == 3 else ["--scale", str(scale)]
+    assert CliRunner().invoke(app, ["upscale", *places, *options]).exit_code == 0
+    with Image.open(places[1]) as image:
+        assert np.array_equal(np.asarray(image), fwnet.upscale(small.numpy(), scale))
