@@ -10,14 +10,14 @@ from fwnet.experiments.denoising import (
     FAMILIES,
     LEVELS,
     DenoisingTraining,
-    climb,
     conv_fwnet,
     final_jobs,
     images_of,
-    learning_rates,
+    learning_rates_of,
     patch_atoms,
     table_networks,
 )
+from fwnet.experiments.learning_rates import climb
 from fwnet.models import load_model
 from fwnet.zoo import list_models
 
@@ -49,7 +49,11 @@ class FakeRunner:
 )
 def test_a_learning_rate_is_doubled_or_halved_as_long_as_that_helps(best, asked):
     runner = FakeRunner(best)
-    tried = climb(Lab(runner), conv_fwnet(4))
+
+    def trial(rate):
+        return conv_fwnet(4).job(Lab(None), 25, rate)
+
+    tried = climb(Lab(runner), trial)
     assert runner.asked == pytest.approx(asked)
     assert max(tried, key=tried.__getitem__) == pytest.approx(best)
 
@@ -57,7 +61,7 @@ def test_a_learning_rate_is_doubled_or_halved_as_long_as_that_helps(best, asked)
 def test_all_that_was_tried_is_noted():
     result = Result("x", "", "", "")
     name = conv_fwnet(4).name
-    assert learning_rates(Lab(FakeRunner(4e-3)), result, [name]) == {name: 4e-3}
+    assert learning_rates_of(Lab(FakeRunner(4e-3)), result, [name]) == {name: 4e-3}
     (choice,) = result.choices
     assert choice["learning_rate"] == 4e-3
     assert set(choice["all_validation_psnr"]) == {"0.002", "0.004", "0.008"}

@@ -6,16 +6,12 @@ from matplotlib.figure import Figure
 
 from fwnet.experiments.denoising import (
     MIDDLE,
-    PSNR,
-    check_any,
-    compare,
     conv_fwnet,
     dncnn,
-    is_above,
     measure_networks,
-    psnr_row,
 )
 from fwnet.experiments.experiment import Experiment, Lab, Result
+from fwnet.experiments.image_figures import PSNR, check_any, compare, is_above, psnr_row
 from fwnet.experiments.pictures import color, marker, new_figure, tidy
 from fwnet.experiments.words import verdict
 
@@ -47,8 +43,8 @@ def _findings(result: Result) -> list[str]:
     ]
     told: dict[int, bool | None] = {}
     for depth in DEPTHS:
-        ours = psnr_row(result, conv_fwnet(depth).name, MIDDLE)
-        theirs = psnr_row(result, dncnn(depth + 1).name, MIDDLE)
+        ours = psnr_row(result, conv_fwnet(depth).name, σ=MIDDLE)
+        theirs = psnr_row(result, dncnn(depth + 1).name, σ=MIDDLE)
         if ours is None or theirs is None:
             sentences.append(f"T = {depth}: not measured.")
             continue

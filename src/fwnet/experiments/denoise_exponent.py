@@ -6,14 +6,11 @@ from matplotlib.figure import Figure
 
 from fwnet.experiments.denoising import (
     LEVELS,
-    PSNR,
-    check_any,
     fc_fwnet,
-    is_above,
     measure_networks,
-    psnr_row,
 )
 from fwnet.experiments.experiment import Experiment, Lab, Result
+from fwnet.experiments.image_figures import PSNR, check_any, is_above, psnr_row
 from fwnet.experiments.pictures import color, marker, new_figure, tidy
 from fwnet.experiments.words import verdict
 
@@ -50,7 +47,7 @@ def _findings(result: Result) -> list[str]:
     claims: dict[str, bool] = {}
     for sigma in LEVELS:
         at_two, at_fixed, at_learned = (
-            psnr_row(result, name, sigma) for name in (two, fixed, learned)
+            psnr_row(result, name, σ=sigma) for name in (two, fixed, learned)
         )
         if at_two is None or at_fixed is None or at_learned is None:
             sentences.append(f"σ = {sigma}: not all of them were measured.")
@@ -74,7 +71,7 @@ def draw(result: Result) -> Figure:
     for index, network in enumerate(NETWORKS):
         points = []
         for sigma in LEVELS:
-            row, base = psnr_row(result, network.name, sigma), psnr_row(result, learned, sigma)
+            row, base = psnr_row(result, network.name, σ=sigma), psnr_row(result, learned, σ=sigma)
             if row is not None and base is not None:
                 points.append((sigma, row.ours - base.ours))
         axis.plot(

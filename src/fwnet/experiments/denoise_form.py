@@ -12,10 +12,10 @@ from fwnet.experiments.denoising import (
     Network,
     Start,
     conv_fwnet,
-    finished,
-    learning_rates,
+    learning_rates_of,
 )
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
+from fwnet.experiments.image_figures import finished
 from fwnet.experiments.pictures import color, new_figure, tidy
 from fwnet.experiments.runs import UnfinishedError
 
@@ -43,7 +43,7 @@ def variants() -> dict[str, Network]:
 
 def measure(lab: Lab, result: Result) -> None:
     """Train all variants for 3,000 steps, and look at images that were held back."""
-    rates = learning_rates(lab, result, [BASE.family, PLAIN.family])
+    rates = learning_rates_of(lab, result, [BASE.family, PLAIN.family])
     jobs = {
         name: network.job(lab, MIDDLE, RATE, num_epochs=BASE.tuning_epochs)
         for name, network in variants().items()

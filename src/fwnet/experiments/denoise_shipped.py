@@ -11,9 +11,7 @@ from matplotlib.figure import Figure
 from fwnet.experiments.denoising import (
     LEVELS,
     MIDDLE,
-    PSNR,
     SEEDS,
-    SSIM,
     Data,
     DenoisingTraining,
     Network,
@@ -23,6 +21,7 @@ from fwnet.experiments.denoising import (
     images_of,
 )
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
+from fwnet.experiments.image_figures import PSNR, SSIM
 from fwnet.experiments.pictures import color, marker, new_figure, tidy
 from fwnet.experiments.runs import Job, Record
 from fwnet.experiments.words import verdict

@@ -13,21 +13,23 @@ from torch import Tensor
 
 from fwnet.experiments.denoising import (
     LEVELS,
-    PSNR,
-    SSIM,
     Data,
-    check_any,
-    compare,
     conv_fwnet,
-    finished,
     images_of,
-    is_above,
     measure_networks,
     measured_on,
-    psnr_row,
     table_networks,
 )
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
+from fwnet.experiments.image_figures import (
+    PSNR,
+    SSIM,
+    check_any,
+    compare,
+    finished,
+    is_above,
+    psnr_row,
+)
 from fwnet.experiments.pictures import color, new_figure, tidy
 from fwnet.experiments.runs import Job, Record
 from fwnet.experiments.words import comma_list, verdict
@@ -110,7 +112,7 @@ def _findings(result: Result) -> list[str]:
         f"{name} at σ = {sigma}"
         for name in [*names, *(name for name in PAPER if name not in names)]
         for sigma in LEVELS
-        if psnr_row(result, name, sigma) is None
+        if psnr_row(result, name, σ=sigma) is None
     ]
     sentences = [
         "All convolutional networks were trained by one loop for 10,000 steps of 128 crops of "
@@ -129,16 +131,16 @@ def _findings(result: Result) -> list[str]:
         + ".",
     ]
     for sigma in LEVELS:
-        ours = psnr_row(result, OURS, sigma)
+        ours = psnr_row(result, OURS, σ=sigma)
         others = [name for name in names if name != OURS]
         if ours is not None:
-            rows = [row for name in others if (row := psnr_row(result, name, sigma)) is not None]
+            rows = [row for name in others if (row := psnr_row(result, name, σ=sigma)) is not None]
             parts = [f"{row.method} by {compare(ours, row)}" for row in rows]
             sentences.append(f"σ = {sigma}: {OURS} differs from {comma_list(parts)}.")
     claims: dict[str, bool] = {}
     for name, printed in PAPER.items():
         for sigma, paper in zip(LEVELS, printed, strict=True):
-            row = psnr_row(result, name, sigma)
+            row = psnr_row(result, name, σ=sigma)
             if row is not None and "F-W" in name:
                 claims[f"{name} is at or above the paper's {paper} dB at σ = {sigma}"] = (
                     round(row.ours, 2) >= paper
@@ -152,7 +154,7 @@ def _findings(result: Result) -> list[str]:
     }
     for claim, (ours_name, theirs_name) in pairs.items():
         pairs_at = {
-            sigma: (psnr_row(result, ours_name, sigma), psnr_row(result, theirs_name, sigma))
+            sigma: (psnr_row(result, ours_name, σ=sigma), psnr_row(result, theirs_name, σ=sigma))
             for sigma in LEVELS
         }
         known = {sigma: pair for sigma, pair in pairs_at.items() if None not in pair}

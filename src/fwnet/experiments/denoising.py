@@ -9,10 +9,8 @@ same noise for all (one seed an image, not clipped), outputs clipped to [0, 1].
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -23,9 +21,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from fwnet.data import ImageSet, berkeley_files, keyed_generator, noisy, read_images
-from fwnet.experiments.experiment import Lab, Result, Row, row_of
-from fwnet.experiments.runs import Job, Record, UnfinishedError
-from fwnet.experiments.words import is_below
+from fwnet.experiments.experiment import Lab, Result
+from fwnet.experiments.image_figures import add_rows, finished
+from fwnet.experiments.learning_rates import learning_rates
+from fwnet.experiments.runs import Job, Record
 from fwnet.hardware import hardware_name
 from fwnet.metrics import psnr, ssim
 from fwnet.models import (
@@ -336,7 +335,9 @@ def dncnn(num_layers: int, batch_norm: bool = True) -> Network:
     return Network(
         f"DnCNN ({num_layers} layers{'' if batch_norm else ', w/o BN'})",
         "DnCNN",
-        {"num_layers": num_layers} | ({} if batch_norm else {"batch_norm": False}),
+        # With batch normalization the output would be far too large at first.
+        {"num_layers": num_layers}
+        | ({"output_gain": 0.1} if batch_norm else {"batch_norm": False}),
         shallow if num_layers <= 5 else "DnCNN (17 layers)",
         tuning_epochs=3 if num_layers <= 5 else 2,
     )
@@ -386,49 +387,13 @@ FAMILIES = {
 }
 
 
-def learning_rates(lab: Lab, result: Result, families: Sequence[str]) -> dict[str, float]:
-    """The best learning rate of each family on held-back images; all that were tried are noted."""
-    count = len(families) if lab.runner.num_workers > 1 else 1
-    with ThreadPoolExecutor(count) as threads:  # each waits for its own trainings
-        found = list(threads.map(lambda name: climb(lab, FAMILIES[name]), families))
-    rates = {}
-    for name, tried in zip(families, found, strict=True):
-        best = rates[name] = max(tried, key=tried.__getitem__)
-        result.choices.append(
-            {
-                "method": name,
-                "learning_rate": best,
-                "validation_psnr": tried[best],
-                "all_validation_psnr": {f"{rate:g}": tried[rate] for rate in sorted(tried)},
-            }
-        )
-    return {
-        name: max(tried, key=tried.__getitem__) for name, tried in zip(families, found, strict=True)
-    }
+def learning_rates_of(lab: Lab, result: Result, families: Sequence[str]) -> dict[str, float]:
+    """The learning rate of each family, chosen in the middle."""
 
+    def trial(network: Network) -> Callable[[float], Job]:
+        return lambda rate: network.job(lab, MIDDLE, rate, num_epochs=network.tuning_epochs)
 
-def climb(lab: Lab, network: Network, rate: float = 2e-3) -> dict[float, float]:
-    """PSNR by learning rate: doubled as long as that helps or, if it never does, halved."""
-
-    def figure(rate: float) -> float:
-        job = network.job(lab, MIDDLE, rate, num_epochs=network.tuning_epochs)
-        (record,) = lab.runner.run([job])
-        value: float | None = record["validation"]
-        return -math.inf if value is None else value
-
-    tried = {rate: figure(rate)}
-    if lab.quick:
-        return tried
-    for factor in (2.0, 0.5):
-        current = rate
-        while True:
-            tried[current * factor] = figure(current * factor)
-            if tried[current * factor] <= tried[current]:
-                break
-            current *= factor
-        if current != rate:
-            break
-    return tried
+    return learning_rates(lab, result, {name: trial(FAMILIES[name]) for name in families})
 
 
 def table_networks() -> list[Network]:
@@ -464,39 +429,6 @@ def final_jobs(
     ]
 
 
-def finished(lab: Lab, jobs: Sequence[Job]) -> list[Record]:
-    """The records of jobs; where only finished ones are asked for, of those."""
-    if lab.runner.finished_only:
-        jobs = [job for job in jobs if lab.runner.knows(job)]
-    return lab.runner.run(jobs)
-
-
-PSNR, SSIM = "PSNR in dB", "SSIM"
-SINGLE_SEED = 0.1  # dB
-
-
-def add_rows(
-    result: Result, network: Network, sigma: float, records: Sequence[Record], paper: float | None
-) -> None:
-    """What networks that differ by their seed have on the test images, and the p they learned."""
-    if not records:
-        return
-    for record in records:
-        if record["validation"] is None:
-            raise DivergedError(f"{network.name} diverged: {record['diverged']}")
-    for quantity, key in ((PSNR, "psnr"), (SSIM, "ssim")):
-        values = [record["tests"][0][key] for record in records]
-        printed = paper if quantity == PSNR else None
-        row = row_of(network.name, {"σ": sigma}, quantity, values, list(records), printed)
-        result.rows.append(row)
-    exponents = [record["watched"].get("p") for record in records]
-    if all(p is not None for p in exponents) and network.options.get("learn_p", True):
-        result.rows.append(row_of(network.name, {"σ": sigma}, "learned p", exponents))
-    result.curves[network.name] = {
-        key: records[0][key] for key in ("num_parameters", "multiply_adds")
-    }
-
-
 def measure_networks(
     lab: Lab,
     result: Result,
@@ -508,7 +440,7 @@ def measure_networks(
 
     paper: The printed figures of a network, one a level.
     """
-    rates = learning_rates(lab, result, sorted({network.family for network in networks}))
+    rates = learning_rates_of(lab, result, sorted({network.family for network in networks}))
     jobs = {
         (network.name, sigma): final_jobs(lab, network, sigma, rates)
         for network in networks
@@ -519,38 +451,11 @@ def measure_networks(
     for network in networks:
         printed = (paper or {}).get(network.name, [None] * len(levels))
         for sigma, figure in zip(levels, printed, strict=True):
-            add_rows(result, network, sigma, finished(lab, jobs[network.name, sigma]), figure)
-
-
-def psnr_row(result: Result, name: str, sigma: float) -> Row | None:
-    """The PSNR of a method at a level, if it was measured."""
-    for row in result.rows:
-        if row.method == name and row.quantity == PSNR and row.setting.get("σ") == sigma:
-            return row
-    return None
-
-
-def is_above(ours: Row | None, theirs: Row | None) -> bool | None:
-    """Whether one has a higher PSNR: by Student's test where both have several seeds.
-
-    Where one of them has a single seed, differences of less than 0.1 dB, more than seeds ever
-    differed by, are not told apart. None also where one was not measured.
-    """
-    if ours is None or theirs is None:
-        return None
-    if len(ours.values) == len(theirs.values) > 1:
-        return is_below([-value for value in ours.values], [-value for value in theirs.values])
-    difference = ours.ours - theirs.ours
-    return None if abs(difference) < SINGLE_SEED else difference > 0
-
-
-def compare(ours: Row, theirs: Row) -> str:
-    """Say in dB how far one is above the other, and whether that is told apart."""
-    words = f"{ours.ours - theirs.ours:+.2f} dB"
-    return words if is_above(ours, theirs) is not None else f"{words} (not told apart)"
-
-
-def check_any(result: Result) -> None:
-    """Raise where nothing of an experiment is finished."""
-    if not any(row.quantity == PSNR for row in result.rows):
-        raise UnfinishedError(f"{result.id}: no training is finished")
+            add_rows(
+                result,
+                network.name,
+                {"σ": sigma},
+                finished(lab, jobs[network.name, sigma]),
+                paper=figure,
+                learns_p=network.options.get("learn_p", True),
+            )

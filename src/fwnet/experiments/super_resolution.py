@@ -9,7 +9,7 @@ bits, is compared with it where its border, as many pixels as the scale, is left
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +28,9 @@ from fwnet.data import (
     set14_files,
     t91_files,
 )
+from fwnet.experiments.experiment import Lab, Result
+from fwnet.experiments.image_figures import add_rows, finished
+from fwnet.experiments.learning_rates import learning_rates
 from fwnet.experiments.runs import Job, Record
 from fwnet.hardware import hardware_name
 from fwnet.metrics import as_displayed, psnr, shave, ssim
@@ -186,3 +189,190 @@ def measured_on(images: ImageSet, scale: int, restore: Callable[[Tensor], Tensor
         "ssim": statistics.fmean(similarities),
         "psnr_by_image": [round(value, 3) for value in ratios],
     }
+
+
+@dataclass(frozen=True)
+class Network:
+    """One of the networks that are compared.
+
+    Attributes:
+        name: As in the table.
+        model: The name of a model.
+        options: Its arguments.
+        family: The networks that share a learning rate: the name of the one that it is chosen with.
+    """
+
+    name: str
+    model: str
+    options: dict[str, Any]
+    family: str
+
+    def job(
+        self,
+        lab: Lab,
+        learning_rate: float,
+        seed: int = 0,
+        *,
+        data: Data = "t91",
+        scale: int = 3,
+        num_epochs: int | None = None,
+        crop_size: int = 48,
+        parent: UpscalingTraining | None = None,
+        tested: bool = False,
+    ) -> UpscalingTraining:
+        """Its training."""
+        settings = {**SETTINGS, "learning_rate": learning_rate}
+        if seed:
+            settings["seed"] = seed
+        if num_epochs is not None:
+            settings["num_epochs"] = num_epochs
+        steps, options = STEPS_PER_EPOCH, self.options
+        if "scale" in options:
+            options = {**options, "scale": scale}
+        if lab.quick:
+            settings |= QUICK_SETTINGS
+            steps, data = QUICK_STEPS_PER_EPOCH, "small"
+            options = {**options, "channels": [8, 4] if self.model == "SRCNN" else 8}
+        return UpscalingTraining(
+            data,
+            self.model,
+            options,
+            scale,
+            settings,
+            crop_size=crop_size,
+            crops_per_epoch=steps * settings["batch_size"],
+            parent=None if parent is None else parent.key,
+            tested=tested,
+        )
+
+
+SETTINGS: dict[str, Any] = {
+    "num_epochs": 10,
+    "batch_size": 64,
+    "clip_norm": 0.01,
+    "weight_decay": 0.0,
+    "average": 0.999,
+    "precision": "bf16",
+    "compile": True,
+}
+QUICK_SETTINGS: dict[str, Any] = {
+    "num_epochs": 1,
+    "batch_size": 8,
+    "average": 0.9,
+    "precision": "float32",
+    "compile": False,
+}
+STEPS_PER_EPOCH, QUICK_STEPS_PER_EPOCH = 1000, 10
+TUNING_EPOCHS = 2
+SEEDS = (1, 2, 3)
+SETS = ("Set5", "Set14")
+SMALL_OUTPUT = {"output_gain": 0.1}  # residual networks begin near bicubic enlargement
+
+
+def conv_fwnet(name: str, **options: Any) -> Network:
+    """Our network of four layers, or one that differs from it."""
+    title = f"Conv F-W Net (4 layers){name}"
+    return Network(title, "ConvFWNet", {"num_layers": 4, **SMALL_OUTPUT, **options}, title)
+
+
+def fixed_exponent(p: float) -> Network:
+    """Our network with a p that is not learned; its learning rate is that of the learned one."""
+    options = {**OURS.options, "p": p, "learn_p": False}
+    return Network(f"Conv F-W Net, fixed p = {p:g}", "ConvFWNet", options, OURS.name)
+
+
+def vdsr(num_layers: int, batch_norm: bool = False) -> Network:
+    """VDSR, of a depth."""
+    suffix = " + BN" if batch_norm else ""
+    options = {"num_layers": num_layers, **SMALL_OUTPUT}
+    options |= {"batch_norm": True} if batch_norm else {}
+    return Network(
+        f"VDSR ({num_layers} layers){suffix}", "VDSR", options, f"VDSR (5 layers){suffix}"
+    )
+
+
+def srcnn(*kernel_sizes: int) -> Network:
+    """SRCNN, of kernel sizes."""
+    sizes = "-".join(map(str, kernel_sizes))
+    options = {"kernel_sizes": list(kernel_sizes)}
+    return Network(f"SRCNN ({sizes})", "SRCNN", options, "SRCNN (9-5-5)")
+
+
+OURS = conv_fwnet("")
+PLAIN = conv_fwnet(", authors' form", residual=False, eps=0.0, output_gain=1.0)
+SUB_PIXEL = conv_fwnet(", sub-pixel", scale=3)
+NO_SKIP = conv_fwnet(", no skip", skip=False)
+FULL_STEPS = conv_fwnet(", γ = 1", step_sizes=[1.0] * 4, learn_step_sizes=False)
+RELU = conv_fwnet(", ReLU", activation="relu")
+FIXED = [fixed_exponent(p) for p in (1.3, 1.5, 1.8, 2.3, 2.5)]
+DEEP = Network(
+    "Conv F-W Net (19 layers), sub-pixel",
+    "ConvFWNet",
+    {"num_layers": 19, **SMALL_OUTPUT, "scale": 3},
+    "Conv F-W Net (19 layers), sub-pixel",
+)
+FAMILIES = {
+    network.name: network
+    for network in (
+        OURS,
+        PLAIN,
+        SUB_PIXEL,
+        NO_SKIP,
+        FULL_STEPS,
+        RELU,
+        vdsr(5),
+        vdsr(5, batch_norm=True),
+        srcnn(9, 5, 5),
+        DEEP,
+    )
+}
+
+
+def learning_rates_of(lab: Lab, result: Result, families: Sequence[str]) -> dict[str, float]:
+    """The learning rate of each family."""
+
+    def trial(network: Network) -> Callable[[float], Job]:
+        data: Data = "t91+berkeley" if network is DEEP else "t91"
+        return lambda rate: network.job(lab, rate, data=data, num_epochs=TUNING_EPOCHS)
+
+    return learning_rates(lab, result, {name: trial(FAMILIES[name]) for name in families})
+
+
+def final_jobs(lab: Lab, network: Network, rates: dict[str, float]) -> list[UpscalingTraining]:
+    """Trainings that are tested, one a seed."""
+    seeds = SEEDS[:1] if lab.quick else SEEDS
+    return [network.job(lab, rates[network.family], seed, tested=True) for seed in seeds]
+
+
+def measure_networks(
+    lab: Lab,
+    result: Result,
+    networks: Sequence[Network],
+    paper: Mapping[str, Sequence[float | None]] | None = None,
+) -> None:
+    """Choose learning rates, train every network on 91 images, and put what came into rows.
+
+    paper: The printed figures of a network, one a set of test images.
+    """
+    rates = learning_rates_of(lab, result, sorted({network.family for network in networks}))
+    jobs = {network.name: final_jobs(lab, network, rates) for network in networks}
+    if not lab.runner.finished_only:  # all at once, so that many can work on them
+        lab.runner.run([job for listed in jobs.values() for job in listed])
+    for network in networks:
+        printed = (paper or {}).get(network.name, [None] * len(SETS))
+        records = finished(lab, jobs[network.name])
+        for index, name in enumerate(test_sets(lab)):
+            add_rows(
+                result,
+                network.name,
+                {"images": name},
+                records,
+                test=index,
+                paper=printed[index],
+                learns_p=network.options.get("learn_p", True),
+            )
+
+
+def test_sets(lab: Lab) -> Sequence[str]:
+    """What networks are tested on."""
+    return ("small",) if lab.quick else SETS
