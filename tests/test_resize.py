@@ -7,8 +7,9 @@ import torch.nn.functional as F  # noqa: N812
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from fwnet.resize import REACH, enlarge, shrink
+from fwnet.resize import REACH, _finest, enlarge, shrink
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 scales = st.integers(1, 5)
@@ -241,6 +242,19 @@ def test_gradients(scale):
         assert torch.autograd.gradgradcheck(resize, x)
 
 
+class SeenTypes(TorchDispatchMode):
+    """Notes the types of all tensors that are made."""
+
+    def __init__(self):
+        super().__init__()
+        self.dtypes = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        self.dtypes.add(made.dtype)
+        return made
+
+
 class TestTypes:
     @pytest.mark.parametrize("device", DEVICES)
     @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
@@ -257,6 +271,20 @@ class TestTypes:
         x = torch.empty(2, 6, 9, device="meta")
         assert (enlarge(x, 3).device, enlarge(x, 3).shape) == (x.device, (2, 18, 27))
         assert (shrink(x, 3).device, shrink(x, 3).shape) == (x.device, (2, 2, 3))
+
+    def test_float64_is_not_needed(self, monkeypatch):
+        """Apple's GPUs have none."""
+        assert _finest(torch.device("mps")) is torch.float32
+        x = images(1, 1, 12, 18)
+        exact = [resize(x) for resize in resizings(3)]
+        x = x.float()
+        monkeypatch.setattr("fwnet.resize._finest", lambda _: torch.float32)
+        with SeenTypes() as seen:
+            found = [resize(x) for resize in resizings(3)]
+        assert torch.float32 in seen.dtypes
+        assert torch.float64 not in seen.dtypes
+        for y, wanted in zip(found, exact, strict=True):
+            torch.testing.assert_close(y.double(), wanted, atol=1e-6, rtol=0)
 
     def test_autocast_takes_no_digits(self):
         x = images(1, 1, 12, 18).float()

@@ -21,7 +21,8 @@ def enlarge(x: Tensor, scale: int) -> Tensor:
     """
     _check(x, scale)
     # All on the device of x, so that a CUDA graph can be made of it.
-    phases = (torch.arange(scale, dtype=torch.float64, device=x.device) + 0.5) / scale - 0.5
+    places = torch.arange(scale, dtype=_finest(x.device), device=x.device)
+    phases = (places + 0.5) / scale - 0.5
     taps = torch.arange(-REACH, REACH + 1, device=x.device)
     weights = _cubic(taps - phases[:, None])
     return _resample(_resample(x, weights, taps, 1, -2), weights, taps, 1, -1)
@@ -40,7 +41,7 @@ def shrink(x: Tensor, scale: int) -> Tensor:
         raise ValueError(f"height and width must be multiples of {scale}, got {height} and {width}")
     middle = (scale - 1) / 2
     taps = torch.arange(-2 * scale, 3 * scale, device=x.device)
-    weights = _cubic((taps.double() - middle) / scale) / scale
+    weights = _cubic((taps.to(_finest(x.device)) - middle) / scale) / scale
     weights = (weights / weights.sum())[None]
     return _resample(_resample(x, weights, taps, scale, -2), weights, taps, scale, -1)
 
@@ -58,16 +59,21 @@ def _resample(x: Tensor, weights: Tensor, taps: Tensor, stride: int, dim: int) -
 
     Products and sums alone: a convolution would lose digits under autocast and in TF32.
     """
-    x = x.movedim(dim, -1)
-    length = x.shape[-1]
-    weights = weights.to(x.dtype)
+    length = x.shape[dim]
+    weights = weights.to(x.dtype).reshape(*weights.shape, *(1,) * x.ndim)
     places = stride * torch.arange(length // stride, device=x.device)[:, None] + taps
     period = torch.full_like(places, 2 * length)  # of a mirrored image; no number, for ONNX
     places = places % period
     places = torch.where(places < length, places, 2 * length - 1 - places)
-    y = sum(x[..., places[:, k], None] * weights[:, k] for k in range(len(taps)))
+    # Phases are the first axis of the products, so that these are of whole rows: fast.
+    y = sum(weights[:, k] * x.index_select(dim, places[:, k]) for k in range(len(taps)))
     assert isinstance(y, Tensor)
-    return y.flatten(-2).movedim(-1, dim)
+    return y.movedim(0, dim).flatten(dim - 1, dim)
+
+
+def _finest(device: torch.device) -> torch.dtype:
+    """What weights are computed in: float64 or, on Apple's GPUs, which have none, float32."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def _check(x: Tensor, scale: int) -> None:
