@@ -19,6 +19,10 @@ from fwnet.experiments import (
     synthetic_settings,
     synthetic_sharing,
     synthetic_speed,
+    upscale_ablation,
+    upscale_exponent,
+    upscale_shipped,
+    upscale_table,
 )
 from fwnet.experiments.experiment import Experiment, Lab, Result, Row
 from fwnet.experiments.runs import Runner, UnfinishedError
@@ -46,5 +50,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         denoise_depth,
         denoise_form,
         denoise_shipped,
+        upscale_table,
+        upscale_ablation,
+        upscale_exponent,
+        upscale_shipped,
     )
 }

@@ -37,9 +37,9 @@ def _findings(result: Result) -> list[str]:
         "σ = 25. Conv F-W Net of T layers is compared with DnCNN of T + 1, which has as many "
         "convolutions; all were trained for 10,000 steps, the learning rates of T up to 4, T from "
         "8 on, DnCNN up to 5 and DnCNN from 9 layers on chosen on images that were held back. "
-        "DnCNN of 17 layers learns slowly: its public weights have 29.21 dB on these images "
-        "(in its paper it learns for 50 epochs of 1,600 steps), so that for deep networks the "
-        "figures compare how fast they learn, not how good they can become.",
+        "The public weights of DnCNN with 17 layers have 29.21 dB on these images (in its paper it "
+        "learns for 50 epochs of 1,600 steps): for deep networks the figures compare what is "
+        "learned in 10,000 steps, not how good they can become.",
     ]
     told: dict[int, bool | None] = {}
     for depth in DEPTHS:

@@ -31,7 +31,8 @@ from fwnet.zoo import list_models, load_model
 
 __all__ = ["EXPERIMENT", "shipped_jobs"]
 
-# Those of 16 layers go on from the one that the figure of depths has, with half the learning rate.
+# All go on from networks of the table and of the figure of depths, with half the learning rate.
+SHALLOW_EPOCHS = 25
 EPOCHS = {"s15": 6, "s25": 6, "s50": 6, "gray": 8, "color": 9}
 ALL_LEVELS = [0.0, 55.0]
 # Of other networks on the same images: the authors' own of 16 layers and DnCNN-S, whose public
@@ -48,14 +49,27 @@ def deep_parent(lab: Lab, rates: dict[str, float]) -> DenoisingTraining:
     return job
 
 
+def shallow_job(lab: Lab, rates: dict[str, float], sigma: int) -> DenoisingTraining:
+    """A network of 4 layers, trained on."""
+    network = conv_fwnet(4)
+    return network.job(
+        lab,
+        sigma,
+        rates[network.family] / 2,
+        SEEDS[0],
+        num_epochs=SHALLOW_EPOCHS,
+        tested_at=[sigma],
+        parent=final_jobs(lab, network, sigma, rates)[0],
+    )
+
+
 def shipped_jobs(lab: Lab, rates: dict[str, float]) -> dict[str, DenoisingTraining]:
     """The trainings of the shipped networks, by their names in the zoo."""
     deep, parent = conv_fwnet(16), deep_parent(lab, rates)
     rate = rates[deep.family] / 2
     blind = Network(deep.name, deep.model, {**deep.options, "noise_level_input": True}, deep.family)
     jobs = {
-        f"conv_fwnet_t4.denoise_gray_s{sigma}": final_jobs(lab, conv_fwnet(4), sigma, rates)[0]
-        for sigma in LEVELS
+        f"conv_fwnet_t4.denoise_gray_s{sigma}": shallow_job(lab, rates, sigma) for sigma in LEVELS
     }
     for name, epochs in EPOCHS.items():
         options: dict[str, Any] = {"num_epochs": epochs, "parent": parent}

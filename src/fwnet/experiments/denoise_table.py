@@ -30,7 +30,7 @@ from fwnet.experiments.image_figures import (
     is_above,
     psnr_row,
 )
-from fwnet.experiments.pictures import color, new_figure, tidy
+from fwnet.experiments.pictures import bars, new_figure
 from fwnet.experiments.runs import Job, Record
 from fwnet.experiments.words import comma_list, verdict
 from fwnet.hardware import hardware_name
@@ -175,16 +175,13 @@ def draw(result: Result) -> Figure:
         if not rows:
             axis.set_axis_off()
             continue
-        rows.sort(key=lambda row: row.ours)
-        for index, row in enumerate(rows):
-            shade = color(1 if "F-W" in row.method else 3, 4)
-            axis.barh(index, row.ours, xerr=row.spread or 0, color=shade)
-            if row.paper is not None:
-                axis.plot(row.paper, index, "X", color="black", markeredgecolor="white")
-        values = [row.ours for row in rows] + [row.paper for row in rows if row.paper]
-        axis.set_yticks(range(len(rows)), [row.method for row in rows], fontsize=7)
-        axis.set_xlim(min(values) - 0.2, max(values) + 0.2)
-        tidy(axis, legend=False, xlabel="PSNR in dB (crosses: the paper)", title=f"σ = {sigma}")
+        bars(
+            axis,
+            rows,
+            lambda row: "F-W" in row.method,
+            xlabel="PSNR in dB (crosses: the paper)",
+            title=f"σ = {sigma}",
+        )
     return figure
 
 

@@ -36,7 +36,14 @@ from fwnet.models import (
     read_weights,
     write_weights,
 )
-from fwnet.training import RECIPE, Denoising, DivergedError, TrainingConfig, decibels, train
+from fwnet.training import (
+    DENOISING_RECIPE,
+    Denoising,
+    DivergedError,
+    TrainingConfig,
+    decibels,
+    train,
+)
 
 __all__ = ["DenoisingTraining", "evaluate", "images_of"]
 
@@ -302,7 +309,12 @@ class Network:
         )
 
 
-SETTINGS: dict[str, Any] = {**RECIPE, "average": 0.999, "precision": "bf16", "compile": True}
+SETTINGS: dict[str, Any] = {
+    **DENOISING_RECIPE.settings,
+    "average": DENOISING_RECIPE.average,
+    "precision": "bf16",
+    "compile": True,
+}
 PATCH_SETTINGS: dict[str, Any] = {"num_epochs": 5, "batch_size": 4096, "compile": False}
 QUICK_SETTINGS: dict[str, Any] = {
     "num_epochs": 1,

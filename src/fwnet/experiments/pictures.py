@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import matplotlib as mpl
@@ -10,7 +11,7 @@ from matplotlib.figure import Figure
 
 from fwnet.experiments.experiment import Row
 
-__all__ = ["color", "marker", "new_figure", "plot_rows", "tidy"]
+__all__ = ["bars", "color", "marker", "new_figure", "plot_rows", "tidy"]
 
 MARKERS = "osD^v<>PX*hd"
 MOST_OF_ONE_HUE = 6
@@ -43,6 +44,20 @@ def plot_rows(axis: Axes, rows: list[Row], key: str, **style: Any) -> None:
         capsize=3,
         **{"marker": "o", "markersize": 5, **style},
     )
+
+
+def bars(axis: Axes, rows: list[Row], is_ours: Callable[[Row], bool], **labels: Any) -> None:
+    """One bar a method, the longest on top, with its spread; crosses are the paper's figures."""
+    rows = sorted(rows, key=lambda row: row.ours)
+    for index, row in enumerate(rows):
+        axis.barh(index, row.ours, xerr=row.spread or 0, color=color(1 if is_ours(row) else 3, 4))
+        if row.paper is not None:
+            axis.plot(row.paper, index, "X", color="black", markeredgecolor="white")
+    values = [row.ours for row in rows] + [row.paper for row in rows if row.paper is not None]
+    margin = 0.05 * (max(values) - min(values)) + 0.02
+    axis.set_yticks(range(len(rows)), [row.method for row in rows], fontsize=7)
+    axis.set_xlim(min(values) - margin, max(values) + margin)
+    tidy(axis, legend=False, **labels)
 
 
 def tidy(axis: Axes, legend: bool = True, legend_beside: bool = False, **labels: Any) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from fwnet.data import (
@@ -28,14 +29,22 @@ from fwnet.data import (
     set14_files,
     t91_files,
 )
-from fwnet.experiments.experiment import Lab, Result
-from fwnet.experiments.image_figures import add_rows, finished
+from fwnet.experiments.experiment import Lab, Result, row_of
+from fwnet.experiments.image_figures import PSNR, SSIM, add_rows, finished, is_above, psnr_row
 from fwnet.experiments.learning_rates import learning_rates
+from fwnet.experiments.pictures import bars, new_figure
 from fwnet.experiments.runs import Job, Record
 from fwnet.hardware import hardware_name
 from fwnet.metrics import as_displayed, psnr, shave, ssim
 from fwnet.models import MODELS, ImageModel, load_model
-from fwnet.training import DivergedError, SuperResolution, TrainingConfig, decibels, train
+from fwnet.training import (
+    UPSCALING_RECIPE,
+    DivergedError,
+    SuperResolution,
+    TrainingConfig,
+    decibels,
+    train,
+)
 from fwnet.training.super_resolution import degraded, whole
 
 __all__ = ["UpscalingTraining", "evaluate", "learning_images", "test_images"]
@@ -247,11 +256,8 @@ class Network:
 
 
 SETTINGS: dict[str, Any] = {
-    "num_epochs": 10,
-    "batch_size": 64,
-    "clip_norm": 0.01,
-    "weight_decay": 0.0,
-    "average": 0.999,
+    **UPSCALING_RECIPE.settings,
+    "average": UPSCALING_RECIPE.average,
     "precision": "bf16",
     "compile": True,
 }
@@ -371,6 +377,73 @@ def measure_networks(
                 paper=printed[index],
                 learns_p=network.options.get("learn_p", True),
             )
+
+
+@dataclass(frozen=True)
+class Bicubic(Job):
+    """Enlarge the test images bicubically.
+
+    Attributes:
+        data: Whose test images.
+        scale: How many times as high and wide they become.
+    """
+
+    data: Data
+    scale: int = 3
+
+    def execute(self, device: torch.device) -> Record:  # noqa: ARG002
+        """Return PSNR and SSIM."""
+        tests = [
+            {
+                "images": name,
+                **measured_on(images, self.scale, lambda x: degraded(x, self.scale, False)),
+            }
+            for name, images in test_images(self.data).items()
+        ]
+        return {"tests": tests}
+
+
+def add_bicubic(lab: Lab, result: Result, scale: int = 3) -> None:
+    """The figures of bicubic enlargement."""
+    (record,) = lab.runner.run([Bicubic("small" if lab.quick else "t91", scale)])
+    for test in record["tests"]:
+        for quantity, key in ((PSNR, "psnr"), (SSIM, "ssim")):
+            setting = {"images": test["images"]}
+            result.rows.append(row_of("bicubic", setting, quantity, [test[key]]))
+
+
+def draw_bars(result: Result) -> Figure:
+    """PSNR of all methods, a panel a set of images."""
+    names = list(dict.fromkeys(row.setting["images"] for row in result.rows))
+    figure, axes = new_figure(columns=len(names), width=5.6)
+    for axis, name in zip(axes if len(names) > 1 else [axes], names, strict=True):
+        rows = [r for r in result.rows if r.quantity == PSNR and r.setting["images"] == name]
+        bars(
+            axis,
+            rows,
+            lambda row: "F-W" in row.method,
+            xlabel="PSNR in dB (crosses: the paper)",
+            title=f"{name} × 3",
+        )
+    return figure
+
+
+def psnr_of(result: Result, name: str) -> str:
+    """The PSNR of a method on every set, with its spread."""
+    parts = []
+    for images in dict.fromkeys(row.setting["images"] for row in result.rows):
+        row = psnr_row(result, name, images=images)
+        if row is not None:
+            spread = "" if row.spread is None else f" ± {row.spread:.2f}"
+            parts.append(f"{row.ours:.2f}{spread}")
+    return " / ".join(parts)
+
+
+def is_better(result: Result, ours: str, theirs: str) -> bool:
+    """Whether one network has a higher PSNR than another on every set."""
+    sets = dict.fromkeys(row.setting["images"] for row in result.rows)
+    pairs = [[psnr_row(result, name, images=one) for name in (ours, theirs)] for one in sets]
+    return all(is_above(*pair) for pair in pairs)
 
 
 def test_sets(lab: Lab) -> Sequence[str]:
