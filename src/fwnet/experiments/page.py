@@ -21,7 +21,8 @@ Caffe's loss). Unless a sentence says otherwise, learning rate, weight decay and
 number of epochs were chosen for every method and depth from one grid, on a validation split of
 data that no figure is measured on; the choices and all validation errors are in the files. "Better"
 and "worse" are told by Student's test on the seeds, at 5%. Of images PSNR is the mean over those of
-BSD68; where a network has a single seed, differences below 0.1 dB are not told apart.
+BSD68, of Set5 or of Set14; where a network has a single seed, differences below 0.1 dB are not told
+apart.
 """
 
 

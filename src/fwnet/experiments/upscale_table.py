@@ -69,8 +69,8 @@ def _findings(result: Result) -> list[str]:
         f"PSNR in dB on {' / '.join(SETS)}: "
         + "; ".join(f"{name} {psnr_of(result, name)}" for name in ["bicubic", *names])
         + ".",
-        f"SRCNN (9-1-5) is published with {PUBLISHED[0]} / {PUBLISHED[1]:.2f} dB, after some "
-        "thousand times as many steps as here; the paper has "
+        f"SRCNN (9-1-5) is published with {PUBLISHED[0]} / {PUBLISHED[1]:.2f} dB, by its "
+        "authors, who trained it for much longer; the paper has "
         f"{PAPER['SRCNN (9-1-5)'][0]} / {PAPER['SRCNN (9-1-5)'][1]} for weights that its authors "
         "released. On Set14 that is 0.36 dB less: the paper must have tested on Set14 in another "
         "way than everyone (here bicubic enlargement has the 27.54 dB of the literature), so that "
