@@ -18,6 +18,7 @@ BENCHMARKS = {
     "pool": ("pool", "pool_p beside a copy of the same bytes (GPU) or a convolution (CPU)"),
     "projection": ("projection", "LpBall.project beside Frank-Wolfe iterations"),
     "step": ("step", "the fused Frank-Wolfe step beside a copy of the same bytes"),
+    "upscale": ("upscaling", "seconds a megapixel beside VDSR; memory of a large picture"),
 }
 
 

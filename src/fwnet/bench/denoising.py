@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 
 import numpy as np
 import torch
 
 from fwnet.bench.harness import Options, Report, compare
+from fwnet.bench.photos import photo_alone, shipped
 from fwnet.imaging import Denoiser
 from fwnet.imaging.bm3d import denoise_bm3d
 from fwnet.imaging.pixels import Pixels
 from fwnet.models import DnCNN, ImageModel
-from fwnet.zoo import load_model
 
 __all__ = ["run"]
 
@@ -25,23 +22,12 @@ SIGMA = 25 / 255
 PHOTO = (3000, 4000)  # 12 megapixels
 MEMORY_TARGET = 1.5  # GiB
 
-# In a process of its own, whose memory is that of nothing else.
-PHOTO_SCRIPT = """
-import json, resource, sys, time
-import numpy as np, skimage.data, torch, fwnet
-height, width, device = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-picture = skimage.data.astronaut()
-picture = np.tile(picture, (-(-height // 512), -(-width // 512), 1))[:height, :width]
+# Row by row, so that the noise takes no memory to speak of.
+ADD_NOISE = """
 rng = np.random.default_rng(0)
 image = np.empty_like(picture)
-for row in range(height):  # row by row, so that the noise takes no memory to speak of
+for row in range(height):
     image[row] = (picture[row] + rng.normal(0, 25, (width, 3))).round().clip(0, 255)
-del picture
-start = time.perf_counter()
-fwnet.denoise(image, device=device)
-seconds = time.perf_counter() - start
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # Linux counts KiB
-print(json.dumps({"seconds": seconds, "peak_gib": peak}))
 """
 
 
@@ -53,8 +39,8 @@ def run(options: Options) -> Report:
     image = levels.clip(0, 255).astype(np.uint8)
     networks: dict[str, ImageModel] = {
         BASELINE: DnCNN(17),
-        "Conv F-W Net, 16 layers, all σ": _shipped("conv_fwnet_t16.denoise_gray"),
-        "Conv F-W Net, 4 layers": _shipped("conv_fwnet_t4.denoise_gray_s25"),
+        "Conv F-W Net, 16 layers, all σ": shipped("conv_fwnet_t16.denoise_gray"),
+        "Conv F-W Net, 4 layers": shipped("conv_fwnet_t4.denoise_gray_s25"),
     }
     candidates: dict[str, Callable[[int], object]] = {
         name: _call(Denoiser(network, device=options.device), Pixels(image, None))
@@ -75,7 +61,9 @@ def run(options: Options) -> Report:
         row.name: row.milliseconds / 1e3 / megapixels for row in report.rows
     }
     height, width = (300, 400) if options.quick else PHOTO
-    photo = _photo(height, width, options.device)
+    photo = photo_alone(
+        height, width, options.device, "fwnet.denoise(image, device=device)", ADD_NOISE
+    )
     size = f"{height * width / 1e6:g} megapixels"
     report.notes[f"a noisy color picture of {size}, the default network"] = {
         "seconds": photo["seconds"],
@@ -85,18 +73,5 @@ def run(options: Options) -> Report:
     return report
 
 
-def _shipped(name: str) -> ImageModel:
-    model = load_model(name)
-    assert isinstance(model, ImageModel)
-    return model
-
-
 def _call(denoiser: Denoiser, pixels: Pixels) -> Callable[[int], object]:
     return lambda _: denoiser.run(pixels, SIGMA)
-
-
-def _photo(height: int, width: int, device: torch.device) -> dict[str, float]:
-    arguments = [sys.executable, "-c", PHOTO_SCRIPT, str(height), str(width), device.type]
-    finished = subprocess.run(arguments, check=True, capture_output=True, text=True)
-    figures: dict[str, float] = json.loads(finished.stdout)
-    return figures
