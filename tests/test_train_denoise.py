@@ -97,7 +97,7 @@ def test_one_network_for_all_levels_in_color(photos, tmp_path):
         (("--fixed-p", "--p", "1.3"), ConvFWNet(2, 4, p=1.3, learn_p=False)),
         (("--plain",), ConvFWNet(2, 4, residual=False, eps=0.0)),
         (("--model", "ConvLISTA", "--plain"), ConvLISTA(2, 4, threshold=0.1, residual=False)),
-        (("--model", "DnCNN", "--num-layers", "3"), DnCNN(3, 4)),
+        (("--model", "DnCNN", "--num-layers", "3"), DnCNN(3, 4, output_gain=0.1)),
         (("--model", "DnCNN", "--no-batch-norm"), DnCNN(2, 4, batch_norm=False)),
     ],
 )
@@ -129,7 +129,7 @@ class TestSettings:
 
     def test_help_shows_the_recipe(self):
         shown = run("train", "denoise", "--help").stdout
-        for words in ("0.999; less", "(10)", "(128)", "bf16 on a GPU, else float32", "DnCNN 0.001"):
+        for words in ("0.999; less", "(10)", "(128)", "bf16 on a GPU, else float32", "DnCNN 0.002"):
             assert words in shown
         assert "fwnet train denoise --data photos --sigma 25 -o mynet" in shown
         coder = run("train", "coder", "--help").stdout

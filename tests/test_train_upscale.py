@@ -56,7 +56,7 @@ def test_a_trained_network_enlarges(photos, tmp_path, monkeypatch):
         "history.png",
         "config.toml",
     }
-    assert network.config == ConvFWNet(2, 4, scale=2).config
+    assert network.config == ConvFWNet(2, 4, scale=2, output_gain=0.1).config
     notes = about(net)["notes"]
     assert (notes["task"], notes["scale"]) == ("upscale", 2)
     assert (notes["crop_size"], notes["steps_per_epoch"]) == (12, 4)
@@ -79,7 +79,7 @@ def test_a_network_that_sees_the_enlarged_image(photos, tmp_path):
     result = run(*upscaler(photos, tmp_path / "net", "--enlarged", "--scale", "4"))
     assert result.returncode == 0, result.stderr
     model = tmp_path / "net" / "model.safetensors"
-    assert load_model(model).config == ConvFWNet(2, 4).config
+    assert load_model(model).config == ConvFWNet(2, 4, output_gain=0.1).config
     assert about(tmp_path / "net")["notes"]["scale"] == 4
     assert_used(photos / "1.png", tmp_path / "large.png", model, 4)
 
@@ -87,10 +87,16 @@ def test_a_network_that_sees_the_enlarged_image(photos, tmp_path):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--fixed-p", "--p", "1.3", *NETWORK), ConvFWNet(2, 4, scale=3, p=1.3, learn_p=False)),
+        (
+            ("--fixed-p", "--p", "1.3", *NETWORK),
+            ConvFWNet(2, 4, scale=3, p=1.3, learn_p=False, output_gain=0.1),
+        ),
         (("--plain", *NETWORK), ConvFWNet(2, 4, scale=3, residual=False, eps=0.0)),
-        (("--model", "VDSR", *NETWORK), VDSR(2, 4)),
-        (("--model", "VDSR", "--batch-norm", "--enlarged", *NETWORK), VDSR(2, 4, batch_norm=True)),
+        (("--model", "VDSR", *NETWORK), VDSR(2, 4, output_gain=0.1)),
+        (
+            ("--model", "VDSR", "--batch-norm", "--enlarged", *NETWORK),
+            VDSR(2, 4, batch_norm=True, output_gain=0.1),
+        ),
         (("--model", "SRCNN"), SRCNN()),
     ],
 )
@@ -111,7 +117,8 @@ class TestSettings:
 
     def test_the_recipe_unless_something_else_is_said(self, photos, tmp_path):
         config = self.settings(photos, tmp_path / "recipe")
-        assert (config.clip_norm, config.weight_decay, config.average) == (0.1, 0.0, 0.375)
+        assert config.learning_rate == 2e-3  # of two layers
+        assert (config.clip_norm, config.weight_decay, config.average) == (0.01, 0.0, 0.375)
         assert (config.precision, config.compile, config.seed) == ("float32", False, 0)
         (tmp_path / "c.toml").write_text("clip_norm = 0.5\naverage = 0.9\nseed = 4\n")
         file = ("--config", tmp_path / "c.toml", "--average", "0.5", "--learning-rate", "0.002")
@@ -123,7 +130,7 @@ class TestSettings:
 
     def test_help_shows_the_recipe(self):
         shown = run("train", "upscale", "--help").stdout
-        for words in ("0.999; less", "(10)", "(64)", "bf16 on a GPU, else float32", "half of it"):
+        for words in ("0.999; less", "(10)", "(64)", "(0.01)", "bf16 on a GPU", "SRCNN 0.001"):
             assert words in shown
         assert "fwnet train upscale --data photos --scale 3 -o mynet" in shown
 

@@ -1,5 +1,7 @@
 """What the tests of `fwnet train` share."""
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -46,6 +48,14 @@ def about(folder):
 def weights(folder):
     """What was learned."""
     return load_model(folder / "model.safetensors").state_dict()
+
+
+def chosen_rate(experiment, method):
+    """The learning rate that an experiment found best for a network on held-back images."""
+    path = Path(__file__).parents[1] / "results" / f"{experiment}.json"
+    choices = json.loads(path.read_text())["choices"]
+    (rate,) = [one["learning_rate"] for one in choices if one["method"] == method]
+    return rate
 
 
 def assert_same(one, other):

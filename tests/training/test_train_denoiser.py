@@ -1,14 +1,13 @@
 """What `fwnet train denoise` is made of: networks, the recipe, the training."""
 
 import dataclasses
-import json
 import math
-from pathlib import Path
 
 import pytest
 import torch
 
-from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, PatchDenoiser
+from fwnet.experiments.denoising import FAMILIES
+from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, PatchDenoiser, create_model
 from fwnet.training import (
     Denoising,
     TrainingConfig,
@@ -20,7 +19,7 @@ from fwnet.training import (
 from fwnet.training import train_denoiser as train_on_folder
 from fwnet.training.denoiser_recipe import DENOISING_RECIPE
 from fwnet.training.image_training import weights_digest
-from tests.trainings import save_noise
+from tests.trainings import chosen_rate, save_noise
 
 CPU = torch.device("cpu")
 
@@ -31,7 +30,7 @@ class TestNetworks:
         assert isinstance(network, ConvFWNet)
         assert network.config == ConvFWNet(4).config
         assert make_denoiser("ConvLISTA").config == ConvLISTA(4, threshold=0.1).config
-        assert make_denoiser("DnCNN").config == DnCNN(17).config
+        assert make_denoiser("DnCNN").config == DnCNN(17, output_gain=0.1).config
 
     def test_what_is_asked_for(self):
         network = make_denoiser(
@@ -130,9 +129,9 @@ class TestRecipe:
             (ConvFWNet(8, 2, residual=False, eps=0.0), 4e-3),
             (ConvLISTA(4, 2), 8e-3),
             (ConvLISTA(4, 2, residual=False), 8e-3),
-            (DnCNN(5, 2), 16e-3),
-            (DnCNN(6, 2), 1e-3),
-            (DnCNN(17, 2), 1e-3),
+            (DnCNN(5, 2), 4e-3),
+            (DnCNN(6, 2), 2e-3),
+            (DnCNN(17, 2), 2e-3),
             (DnCNN(5, 2, batch_norm=False), 1e-3),
             (DnCNN(17, 2, batch_norm=False), 1e-3),
         ],
@@ -142,22 +141,23 @@ class TestRecipe:
         assert denoiser_settings(network, CPU, goes_on=True)["learning_rate"] == rate / 2
 
     @pytest.mark.parametrize(
-        ("network", "experiment", "method"),
+        ("method", "experiment", "options"),
         [
-            (ConvFWNet(4, 2), "table", "Conv F-W Net (4 layers)"),
-            (ConvFWNet(16, 2), "depth", "Conv F-W Net (16 layers)"),
-            (make_denoiser(plain=True), "table", "Conv F-W Net (4 layers), authors' form"),
-            (ConvLISTA(4, 2), "table", "Conv LISTA (4 layers)"),
-            (DnCNN(5, 2), "table", "DnCNN (5 layers)"),
-            (DnCNN(5, 2, batch_norm=False), "table", "DnCNN (5 layers, w/o BN)"),
-            (DnCNN(17, 2), "depth", "DnCNN (17 layers)"),
+            ("Conv F-W Net (4 layers)", "table", {}),
+            ("Conv F-W Net (16 layers)", "depth", {"num_layers": 16}),
+            ("Conv F-W Net (4 layers), authors' form", "table", {"plain": True}),
+            ("Conv LISTA (4 layers)", "table", {}),
+            ("DnCNN (5 layers)", "table", {"num_layers": 5}),
+            ("DnCNN (5 layers, w/o BN)", "table", {"num_layers": 5, "batch_norm": False}),
+            ("DnCNN (17 layers)", "depth", {}),
         ],
     )
-    def test_learning_rates_are_those_that_were_chosen(self, network, experiment, method):
-        path = Path(__file__).parents[2] / "results" / f"denoise-{experiment}.json"
-        choices = json.loads(path.read_text())["choices"]
-        (rate,) = [one["learning_rate"] for one in choices if one["method"] == method]
-        assert denoiser_settings(network, CPU)["learning_rate"] == rate
+    def test_it_is_what_was_measured(self, method, experiment, options):
+        measured = FAMILIES[method]
+        network = make_denoiser(measured.model, **options)
+        assert network.config == create_model(measured.model, **measured.options).config
+        rate = denoiser_settings(network, CPU)["learning_rate"]
+        assert rate == chosen_rate(f"denoise-{experiment}", method)
 
     def test_precision_is_by_the_machine(self):
         network = ConvFWNet(2, 2)
@@ -282,6 +282,9 @@ class TestTraining:
         train_on_folder(network, photos, tmp_path / "net", **options)
         for name, weight in start.named_parameters():
             torch.testing.assert_close(network.get_parameter(name), weight)
+        own = DnCNN(3, 3, output_gain=0.5)  # of weights that are not kept
+        train_on_folder(own, photos, tmp_path / "own", **options)
+        assert torch.equal(own.last.weight, network.last.weight)
         wide = make_denoiser(start=start, color=True)
         with pytest.raises(ValueError, match="must have in_channels 3, got 1"):
             train_on_folder(wide, photos, tmp_path / "wide", **options)

@@ -6,7 +6,8 @@ import math
 import pytest
 import torch
 
-from fwnet.models import SRCNN, VDSR, ConvFWNet, ConvLISTA
+from fwnet.experiments.super_resolution import FAMILIES
+from fwnet.models import SRCNN, VDSR, ConvFWNet, ConvLISTA, create_model
 from fwnet.training import (
     SuperResolution,
     TrainingConfig,
@@ -16,9 +17,8 @@ from fwnet.training import (
     trained_scale,
     upscaler_settings,
 )
-from fwnet.training.image_recipe import form_of
 from fwnet.training.upscaler_recipe import UPSCALING_RECIPE
-from tests.trainings import about, save_noise
+from tests.trainings import about, chosen_rate, save_noise
 
 CPU = torch.device("cpu")
 
@@ -28,17 +28,19 @@ class TestNetworks:
     def test_usual_ones(self, scale):
         network = make_upscaler(scale=scale)
         assert isinstance(network, ConvFWNet)
-        assert network.config == ConvFWNet(19, scale=scale).config
-        assert make_upscaler(scale=scale, enlarged=True).config == ConvFWNet(19).config
-        assert make_upscaler("VDSR", scale=scale).config == VDSR().config
+        small = {"output_gain": 0.1}  # near bicubic enlargement
+        assert network.config == ConvFWNet(19, scale=scale, **small).config
+        assert make_upscaler(scale=scale, enlarged=True).config == ConvFWNet(19, **small).config
+        assert make_upscaler("VDSR", scale=scale).config == VDSR(**small).config
         assert make_upscaler("SRCNN", scale=scale).config == SRCNN().config
 
     def test_what_is_asked_for(self):
         network = make_upscaler(scale=2, num_layers=3, channels=5, p=1.3, learn_p=False)
-        assert network.config == ConvFWNet(3, 5, scale=2, p=1.3, learn_p=False).config
+        expected = ConvFWNet(3, 5, scale=2, p=1.3, learn_p=False, output_gain=0.1)
+        assert network.config == expected.config
         plain = make_upscaler(scale=2, plain=True)
         assert not plain.residual
-        assert plain.config["eps"] == 0.0  # the authors' own
+        assert (plain.config["eps"], plain.config["output_gain"]) == (0.0, 1.0)  # the authors' own
         assert make_upscaler("VDSR", scale=3, batch_norm=True, num_layers=4).norms
 
     def test_weights_are_those_of_the_seed(self):
@@ -49,7 +51,8 @@ class TestNetworks:
         assert not torch.equal(one.last.weight, other.last.weight)
 
     @pytest.mark.parametrize(
-        "start", [ConvFWNet(3, 5, p=1.3), ConvFWNet(2, 4, scale=3), VDSR(4, 3), SRCNN()]
+        "start",
+        [ConvFWNet(3, 5, p=1.3), ConvFWNet(2, 4, scale=3), VDSR(4, 3, output_gain=0.5), SRCNN()],
     )
     @pytest.mark.parametrize("scale", [2, 3])
     def test_one_to_go_on_with_has_the_form_of_the_other(self, start, scale):
@@ -95,28 +98,66 @@ class TestNetworks:
 
 
 class TestRecipe:
-    def test_every_form_has_a_learning_rate(self):
-        for options in ({}, {"plain": True}, {"enlarged": True}, {"enlarged": True, "plain": True}):
-            network = make_upscaler(scale=3, channels=2, num_layers=2, **options)
-            self.check_rate(network)
-        for batch_norm in (True, False):
-            self.check_rate(VDSR(3, 2, batch_norm=batch_norm))
-        self.check_rate(SRCNN())
-
-    def check_rate(self, network):
-        rates = UPSCALING_RECIPE.learning_rates[form_of(network)].values()
-        rate = upscaler_settings(network, CPU)["learning_rate"]
-        assert rate in rates
+    @pytest.mark.parametrize(
+        ("network", "rate"),
+        [
+            (ConvFWNet(4, 2), 2e-3),
+            (ConvFWNet(5, 2), 4e-3),
+            (ConvFWNet(1, 2, scale=3), 2e-3),
+            (ConvFWNet(19, 2, scale=3), 4e-3),
+            (ConvFWNet(4, 2, residual=False, eps=0.0), 16e-3),
+            (ConvFWNet(4, 2, residual=False, eps=0.0, scale=2), 16e-3),
+            (ConvFWNet(19, 2, residual=False, eps=0.0), 4e-3),
+            (ConvFWNet(19, 2, residual=False, eps=0.0, scale=2), 4e-3),
+            (VDSR(5, 2), 1e-3),
+            (VDSR(20, 2), 1e-3),
+            (VDSR(20, 2, batch_norm=True), 1e-3),
+            (SRCNN(), 1e-3),
+        ],
+    )
+    def test_learning_rates(self, network, rate):
+        assert upscaler_settings(network, CPU)["learning_rate"] == rate
         assert upscaler_settings(network, CPU, goes_on=True)["learning_rate"] == rate / 2
-        assert f"{rate:g}" in UPSCALING_RECIPE.rates_in_words
+
+    @pytest.mark.parametrize(
+        ("method", "experiment", "options"),
+        [
+            ("Conv F-W Net (4 layers)", "table", {"num_layers": 4, "enlarged": True}),
+            ("Conv F-W Net (4 layers)", "ablation", {"num_layers": 4, "enlarged": True}),
+            (
+                "Conv F-W Net (4 layers), authors' form",
+                "table",
+                {"num_layers": 4, "enlarged": True, "plain": True},
+            ),
+            ("Conv F-W Net (4 layers), sub-pixel", "table", {"num_layers": 4}),
+            ("Conv F-W Net (4 layers), sub-pixel", "shipped", {"num_layers": 4}),
+            ("Conv F-W Net (19 layers), sub-pixel", "shipped", {}),
+            ("VDSR (5 layers)", "table", {"num_layers": 5}),
+            ("VDSR (5 layers)", "ablation", {"num_layers": 5}),
+            ("VDSR (5 layers) + BN", "table", {"num_layers": 5, "batch_norm": True}),
+            ("SRCNN (9-5-5)", "table", {}),
+        ],
+    )
+    def test_it_is_what_was_measured(self, method, experiment, options):
+        measured = FAMILIES[method]
+        network = make_upscaler(measured.model, scale=3, **options)
+        sizes = {"kernel_sizes": [9, 1, 5]} if measured.model == "SRCNN" else {}  # the published
+        expected = create_model(measured.model, **measured.options | sizes)
+        assert network.config == expected.config
+        rate = upscaler_settings(network, CPU)["learning_rate"]
+        assert rate == chosen_rate(f"upscale-{experiment}", method)
 
     def test_settings_are_settings(self):
         network = make_upscaler(scale=3, channels=2, num_layers=2)
-        TrainingConfig(**upscaler_settings(network, CPU))
+        config = TrainingConfig(**upscaler_settings(network, CPU))
+        assert (config.num_epochs, config.batch_size, config.average) == (10, 64, 0.999)
+        assert (config.clip_norm, config.weight_decay) == (0.01, 0.0)
         assert upscaler_settings(network, torch.device("cuda"))["precision"] == "bf16"
         assert upscaler_settings(network, CPU, 10)["average"] == 0.5
         fields = {field.name for field in dataclasses.fields(TrainingConfig)}
         assert set(UPSCALING_RECIPE.shown) <= fields
+        for rates in UPSCALING_RECIPE.learning_rates.values():
+            assert all(f"{rate:g}" in UPSCALING_RECIPE.rates_in_words for rate in rates.values())
 
 
 class TestTraining:

@@ -2,7 +2,7 @@
 
 from fwnet.training.checkpoint import TrainingError
 from fwnet.training.config import ConfigError, TrainingConfig
-from fwnet.training.denoiser_recipe import RECIPE, denoiser_settings, make_denoiser
+from fwnet.training.denoiser_recipe import DENOISING_RECIPE, denoiser_settings, make_denoiser
 from fwnet.training.denoising import Denoising
 from fwnet.training.image_task import decibels
 from fwnet.training.image_training import ImageReport
@@ -13,10 +13,11 @@ from fwnet.training.task import Classification, CodeRegression, ShownFigure, Tas
 from fwnet.training.train_denoiser import train_denoiser
 from fwnet.training.train_upscaler import train_upscaler
 from fwnet.training.trained_for import trained_levels, trained_scale
-from fwnet.training.upscaler_recipe import make_upscaler, upscaler_settings
+from fwnet.training.upscaler_recipe import UPSCALING_RECIPE, make_upscaler, upscaler_settings
 
 __all__ = [
-    "RECIPE",
+    "DENOISING_RECIPE",
+    "UPSCALING_RECIPE",
     "Classification",
     "CodeRegression",
     "ConfigError",

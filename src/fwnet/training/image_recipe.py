@@ -15,6 +15,7 @@ from fwnet.models import ImageModel, Model, create_model
 __all__ = ["ImageRecipe"]
 
 LEARNING_RATE = 1e-3  # of networks that no recipe knows
+SMALL_OUTPUT = 0.1  # the gain of last kernels that begin small
 LOOKS_BACK = 5  # the part of a training, 1/5, that the mean of the weights looks back at most
 
 
@@ -30,6 +31,8 @@ class ImageRecipe:
             the machine.
         learning_rates: By form (`form_of`), up to so many layers.
         rates_in_words: The same for people.
+        small_outputs: Forms whose last kernel begins small: what they add to their input is little
+            at first.
         average: The factor of the running mean of the weights.
     """
 
@@ -38,6 +41,7 @@ class ImageRecipe:
     settings: Mapping[str, Any]
     learning_rates: Mapping[str, Mapping[float, float]]
     rates_in_words: str
+    small_outputs: frozenset[str]
     average: float = 0.999
 
     @property
@@ -60,7 +64,8 @@ class ImageRecipe:
             most: before that they are much worse.
         goes_on: Whether it starts from a trained network: half the learning rate then.
         """
-        rates = self.learning_rates.get(form_of(network), {math.inf: LEARNING_RATE})
+        form = form_of(type(network).__name__, network.config)
+        rates = self.learning_rates.get(form, {math.inf: LEARNING_RATE})
         count = network.config.get("num_layers", 1)
         rate = next(rate for most, rate in rates.items() if count <= most)
         return {
@@ -109,6 +114,8 @@ class ImageRecipe:
                 given["eps"] = 0.0
         usual = self.networks[kind] if start is None else _as_in(start, {"model": kind, **given})
         options = {**usual, **given, **changes}
+        if start is None and form_of(kind, options) in self.small_outputs:
+            options["output_gain"] = SMALL_OUTPUT
         if not options.get("learn_p", True) and options.get("p", 1.5) in (1, math.inf):
             raise ValueError(
                 f"with p fixed at {options['p']:g} no weight gets a gradient: expected p > 1 and "
@@ -127,14 +134,14 @@ class ImageRecipe:
             )
 
 
-def form_of(network: ImageModel) -> str:
-    """The name of a network with what matters for its learning rate: "ConvFWNet, plain"."""
+def form_of(kind: str, options: Mapping[str, Any]) -> str:
+    """The name of a network with what matters for how it learns: "ConvFWNet, plain"."""
     forms = {
-        "plain": not network.config.get("residual", True),
-        "no batch norm": not network.config.get("batch_norm", True),
-        "sub-pixel": network.scale > 1,
+        "plain": not options.get("residual", True),
+        "no batch norm": not options.get("batch_norm", True),
+        "sub-pixel": options.get("scale", 1) > 1,
     }
-    return ", ".join([type(network).__name__, *(name for name, has in forms.items() if has)])
+    return ", ".join([kind, *(name for name, has in forms.items() if has)])
 
 
 def _as_in(start: Model, asked: Mapping[str, Any]) -> dict[str, Any]:

@@ -190,6 +190,7 @@ def _adopt(network: ImageModel, start: ImageModel) -> None:
         network.adopt(start)
         return
     ours, theirs = ({"model": type(one).__name__, **one.config} for one in (network, start))
+    ours.pop("output_gain", None)  # of weights that are not kept
     different = [name for name in ours if ours[name] != theirs.get(name)]
     if different:
         name = different[0]
