@@ -46,6 +46,11 @@ fast. With --enlarged it sees the image after bicubic interpolation, as in the p
 mynet/ has model.safetensors for [bold]fwnet upscale IN OUT --model[/bold], history.jsonl, \
 history.png, config.toml. A run that was stopped, even killed, goes on with --resume. For a first \
 look on a CPU, try --num-layers 4 --batch-size 16 --steps-per-epoch 100.
+
+Learning rates were chosen on held-back Berkeley images after 2,000 steps. The 19 layers of the \
+package learned from larger squares, --crop-size 72, for 20 epochs: after about 10 they got worse \
+on held-back images, by 0.01 to 0.03 dB, since 291 images are few. So 10 are the default; more \
+images may bear more.
 """
 
 
