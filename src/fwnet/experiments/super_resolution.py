@@ -30,7 +30,7 @@ from fwnet.data import (
     t91_files,
 )
 from fwnet.experiments.experiment import Lab, Result, row_of
-from fwnet.experiments.image_figures import PSNR, SSIM, add_rows, finished, is_above, psnr_row
+from fwnet.experiments.image_figures import PSNR, SSIM, add_rows, is_above, psnr_row
 from fwnet.experiments.learning_rates import learning_rates
 from fwnet.experiments.pictures import bars, new_figure
 from fwnet.experiments.runs import Job, Record
@@ -362,11 +362,10 @@ def measure_networks(
     """
     rates = learning_rates_of(lab, result, sorted({network.family for network in networks}))
     jobs = {network.name: final_jobs(lab, network, rates) for network in networks}
-    if not lab.runner.finished_only:  # all at once, so that many can work on them
-        lab.runner.run([job for listed in jobs.values() for job in listed])
+    lab.runner.run([job for listed in jobs.values() for job in listed])  # many work on them
     for network in networks:
         printed = (paper or {}).get(network.name, [None] * len(SETS))
-        records = finished(lab, jobs[network.name])
+        records = lab.runner.run(jobs[network.name])
         for index, name in enumerate(test_sets(lab)):
             add_rows(
                 result,

@@ -8,7 +8,7 @@ import torch
 from matplotlib.figure import Figure
 
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
-from fwnet.experiments.image_figures import PSNR, SSIM, finished
+from fwnet.experiments.image_figures import PSNR, SSIM
 from fwnet.experiments.pictures import color, new_figure, tidy
 from fwnet.experiments.runs import Job, Record
 from fwnet.experiments.super_resolution import (
@@ -133,14 +133,15 @@ def measure(lab: Lab, result: Result) -> None:
         result.findings = ["The images are scikit-image's, not Set5 and Set14."]
         return
     rates = learning_rates_of(lab, result, [DEEP.name, OURS.name, SUB_PIXEL.name])
-    for name, pair in longer_jobs(lab, rates).items():
+    pairs = longer_jobs(lab, rates)
+    for part in zip(*pairs.values(), strict=True):  # those that go on need the weights of the first
+        lab.runner.run(part)
+    for name, pair in pairs.items():
         epochs = 0
-        for training in pair:
+        for training, record in zip(pair, lab.runner.run(pair), strict=True):
             epochs += training.settings["num_epochs"]
-            for record in finished(lab, [training]):
-                setting = {"epochs": epochs}
-                row = row_of(name, setting, HELD_BACK, [record["validation"]], [record])
-                result.rows.append(row)
+            figure = [record["validation"]]
+            result.rows.append(row_of(name, {"epochs": epochs}, HELD_BACK, figure, [record]))
     result.findings = _findings(result)
 
 
