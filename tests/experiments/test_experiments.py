@@ -9,7 +9,6 @@ from fwnet.experiments.experiment import row_of
 from fwnet.experiments.page import results_page
 from fwnet.experiments.synthetic import CodeTraining, SolverCodes
 from fwnet.experiments.words import compare_by_depth, is_below
-from fwnet.zoo import list_models
 
 CPU = torch.device("cpu")
 PROJECT = Path(__file__).parents[2]
@@ -111,78 +110,3 @@ def test_verdicts_by_depth():
     assert compare_by_depth(result, "A", "B", [2]) == "A is better than B at every T."
     with pytest.raises(KeyError, match="no row for C"):
         result.find("C", T=2)
-
-
-@pytest.mark.parametrize(
-    ("experiment", "method", "line", "depths"),
-    [
-        ("synthetic-l1", "F-W Net", "| real p = 1: F-W Net |", (2, 4, 6)),
-        ("synthetic-l1", "LISTA", "| LISTA |", (2, 4, 6)),
-        ("synthetic-error", "F-W Net", "| real p = 1.3: F-W Net |", (2, 4, 6)),
-        ("synthetic-error", "Original F-W", "| Original F-W, T steps |", (2, 4, 6)),
-        ("synthetic-error", "MLP, linear last layer", "| MLP, linear last layer |", (2, 4, 6)),
-        ("synthetic-error", "CVX", "| CVXPY, told p and D |", (2, 4, 6)),
-    ],
-)
-def test_the_readme_quotes_what_was_measured(experiment, method, line, depths):
-    result = Result.load(PROJECT / "results" / f"{experiment}.json")
-    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
-    (quoted,) = [text for text in readme.splitlines() if text.startswith(line)]
-    cells = [cell.strip(" *") for cell in quoted.removeprefix(line).split("|")]
-    for depth, cell in zip(depths, cells, strict=False):
-        digits = len(cell.partition(".")[2])
-        assert float(cell) == round(result.find(method, T=depth).ours, digits)
-
-
-def test_the_readme_quotes_the_digits_as_measured():
-    result = Result.load(PROJECT / "results" / "digits-error.json")
-    readme = (PROJECT / "README.md").read_text(encoding="utf-8")
-    names = [name for name in result.curves if name in {row.method for row in result.rows}]
-    assert len(names) == 9
-    for name in names:
-        (line,) = [text for text in readme.splitlines() if text.startswith(f"| {name} |")]
-        weights, plain, neighbors, paper = (cell.strip(" *") for cell in line.split("|")[2:6])
-        assert weights == f"{result.curves[name]['num_weights']:,}"
-        for cell, how in ((plain, "images alone"), (neighbors, "with neighbors")):
-            row = result.find(name, training=how)
-            assert cell == f"{row.ours:.2f}"
-            assert float(paper) == row.paper
-
-
-def test_the_readme_quotes_denoising_as_measured():
-    result = Result.load(PROJECT / "results" / "denoise-table.json")
-    lines = (PROJECT / "README.md").read_text(encoding="utf-8").splitlines()
-    names = {row.method for row in result.rows if "8 layers" not in row.method}
-    for name in names:
-        (line,) = [text for text in lines if text.startswith(f"| {name} |")]
-        multiplications, *cells, paper = (cell.strip() for cell in line.split("|")[2:7])
-        if name in result.curves:
-            assert multiplications == f"{result.curves[name]['multiply_adds']:,}"
-        rows = {
-            row.setting["σ"]: row
-            for row in result.rows
-            if row.method == name and row.quantity == "PSNR in dB"
-        }
-        assert cells == [f"{rows[s].ours:.2f}" if s in rows else "" for s in (15, 25, 50)]
-        printed = [f"{rows[s].paper:.2f}" for s in rows if rows[s].paper is not None]
-        assert set(printed) <= set(paper.split(" / "))
-
-
-def test_the_readme_and_the_cards_quote_the_networks_of_the_package_as_measured():
-    result = Result.load(PROJECT / "results" / "denoise-shipped.json")
-    lines = (PROJECT / "README.md").read_text(encoding="utf-8").splitlines()
-    rows = [row for row in result.rows if row.quantity == "PSNR in dB"]
-    assert {row.method for row in rows} == {card.name for card in list_models("denoise")}
-    for card in list_models("denoise"):
-        measured = {row.setting["σ"]: f"{row.ours:.2f}" for row in rows if row.method == card.name}
-        assert {f"{value:.2f}" for value in card.figures.values()} == set(measured.values())
-    for sigma in (15, 25, 50):
-        for name, line in (
-            (f"conv_fwnet_t4.denoise_gray_s{sigma}", "| 4 layers |"),
-            (f"conv_fwnet_t16.denoise_gray_s{sigma}", "| 16 layers |"),
-            ("conv_fwnet_t16.denoise_gray", "| 16 layers, all σ"),
-            ("conv_fwnet_t16.denoise_color", "| 16 layers, all σ, color"),
-        ):
-            quoted = [text for text in lines if text.startswith(line)][-1 if "color" in line else 0]
-            cells = [cell.strip(" *") for cell in quoted.split("|")[2:5]]
-            assert cells[(15, 25, 50).index(sigma)] == f"{result.find(name, σ=sigma).ours:.2f}"
