@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageCms
 from scipy.ndimage import gaussian_filter
 from skimage import data
 
@@ -132,6 +132,25 @@ def test_pillow(mode, expected):
     if mode in ("L", "RGB", "I", "I;16", "F"):
         half = np.asarray(result).astype(float)
         np.testing.assert_allclose(half, np.asarray(image) / 2, rtol=0, atol=0.5)
+
+
+@pytest.mark.parametrize("profile", [b"", b"of inks"])
+def test_the_profile_of_inks_does_not_stay_beside_rgb(profile):
+    rgb = Image.fromarray(values((9, 7, 3), np.uint8))
+    rgb.info["icc_profile"] = b"of RGB"
+    assert denoise(rgb, 0.1, halved()).info["icc_profile"] == b"of RGB"
+    inks = rgb.convert("CMYK")
+    inks.info |= {"icc_profile": profile, "dpi": (72, 72)}
+    assert denoise(inks, 0.1, halved()).info == {"dpi": (72, 72)}
+
+
+def test_colors_are_those_of_the_profile():
+    rgb = Image.fromarray(data.chelsea()[:40, :50])
+    profiles = [ImageCms.createProfile(name) for name in ("sRGB", "LAB")]
+    lab = ImageCms.profileToProfile(rgb, *profiles, outputMode="LAB")
+    lab.info["icc_profile"] = ImageCms.ImageCmsProfile(profiles[1]).tobytes()
+    result = np.asarray(denoise(lab, 0.1, halved()))
+    np.testing.assert_allclose(result, np.asarray(rgb) / 2, rtol=0, atol=3)
 
 
 @pytest.mark.parametrize("mode", ["L", "RGB", "P"])

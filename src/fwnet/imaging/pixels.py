@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from fwnet.imaging.errors import ImageError
+from fwnet.imaging.metadata import Metadata, without_inks
 
 __all__ = ["Pixels", "as_unit_range", "map_images", "plain_image", "with_bits"]
 
@@ -121,11 +122,14 @@ def map_images(image: Any, function: Callable[[Pixels], Pixels], scale: int = 1)
 
 
 def _map_pillow(image: Image.Image, function: Callable[[Pixels], Pixels]) -> Image.Image:
-    new = function(Pixels.of_pillow(image)).pillow()
+    shown, about = without_inks(image, Metadata(profile=image.info.get("icc_profile")))
+    new = function(Pixels.of_pillow(shown)).pillow()
     if image.mode == "I":
         new = new.convert("I")
-    # Profile, EXIF and resolution; a transparent color has become alpha.
-    new.info = {key: value for key, value in image.info.items() if key != "transparency"}
+    # EXIF, resolution and a profile that is still that of the colors; a transparent color has
+    # become alpha.
+    gone = {"transparency"} if about.profile else {"transparency", "icc_profile"}
+    new.info = {key: value for key, value in image.info.items() if key not in gone}
     return new
 
 
