@@ -59,7 +59,7 @@ def _print_models(cards: list[Card]) -> None:
         table.add_row(f"[bold]{task}[/bold]")
         for card in cards:
             if card.task == task:
-                figures = "\n".join(f"{name} {x:g}" for name, x in card.figures.items())
+                figures = "\n".join(f"{name} {x:.2f}" for name, x in card.figures.items())
                 size = f"{card.num_bytes / 1e6:.2f} MB"
                 table.add_row(card.name, f"{card.num_parameters:,}", size, figures)
     console.print(table)
@@ -73,7 +73,7 @@ def _print_card(card: Card) -> None:
         "class": card.model,
         "parameters": f"{card.num_parameters:,}",
         "multiply-adds": f"{card.multiply_adds:,} a pixel",
-        **{name: f"{value:g}" for name, value in card.figures.items()},
+        **{name: f"{value:.2f}" for name, value in card.figures.items()},
         "data": card.data,
         "their license": card.data_license,
         "trained by": card.command,
