@@ -4,8 +4,6 @@ import sys
 import pytest
 
 import fwnet
-from fwnet.imaging import DEFAULT_UPSCALERS
-from fwnet.zoo import list_models
 
 
 def run(*arguments, **options):
@@ -46,9 +44,8 @@ def test_demo_writes_one_page_with_its_pictures(tmp_path):
     page = (tmp_path / "new" / "folder" / "index.html").read_text(encoding="utf-8")
     assert result.returncode == 0
     assert "index.html" in result.stdout.replace("\n", "")
-    count = 6 + (DEFAULT_UPSCALERS[3] in {card.name for card in list_models()})
-    assert page.count("data:image/png;base64,") == count
-    assert len(list((tmp_path / "new" / "folder").glob("*.png"))) == count
+    assert page.count("data:image/png;base64,") == 7
+    assert len(list((tmp_path / "new" / "folder").glob("*.png"))) == 7
 
 
 @pytest.mark.parametrize("command", [["demo"], ["bench", "import"]])

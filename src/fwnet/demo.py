@@ -56,9 +56,8 @@ def write_demo(output: Path, progress: Callable[[str], None] = lambda _: None) -
         ("certificates", show_certificates),
         ("a network learns p", partial(show_learning, progress=progress)),
         ("a noisy picture", show_denoising),
+        ("a small picture", show_upscaling),
     ]
-    if fwnet.imaging.DEFAULT_UPSCALERS[3] in {card.name for card in fwnet.list_models("upscale")}:
-        parts.append(("a small picture", show_upscaling))
     sections = []
     for message, make in parts:
         progress(message)
