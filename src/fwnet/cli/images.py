@@ -39,7 +39,7 @@ overwritten without --force. [bold]fwnet models[/bold] lists networks for --mode
 UPSCALE_NOTES = """
 [bold]fwnet upscale small.png large.png[/bold]             three times as high and wide
 
-[bold]fwnet upscale small.jpg large.png --scale 4[/bold]   twice or four times
+[bold]fwnet upscale small.jpg large.png --scale 4[/bold]   four times; 2 for twice
 
 [bold]fwnet upscale photos/ large/ --compare[/bold]        a folder; bicubic and this side by side
 

@@ -2,7 +2,7 @@
 
 from fwnet.imaging.denoiser import DEFAULT_MODELS, Denoised, Denoiser, denoise
 from fwnet.imaging.errors import ImageError
-from fwnet.imaging.file_denoiser import DenoisedFile, DenoiseProgress, denoise_files
+from fwnet.imaging.file_denoiser import DenoisedFile, denoise_files
 from fwnet.imaging.file_runs import FailedFile, FileProgress, FinishedFile
 from fwnet.imaging.file_upscaler import UpscaledFile, upscale_files
 from fwnet.imaging.noise import estimate_noise
@@ -11,7 +11,6 @@ from fwnet.imaging.upscaler import DEFAULT_UPSCALERS, Upscaler, upscale
 __all__ = [
     "DEFAULT_MODELS",
     "DEFAULT_UPSCALERS",
-    "DenoiseProgress",
     "Denoised",
     "DenoisedFile",
     "Denoiser",

@@ -15,9 +15,7 @@ from fwnet.imaging.file_runs import Change, FailedFile, FileProgress, FinishedFi
 from fwnet.imaging.image_files import ImageFile
 from fwnet.imaging.pixels import Pixels
 
-__all__ = ["DenoiseProgress", "DenoisedFile", "denoise_files"]
-
-DenoiseProgress = FileProgress
+__all__ = ["DenoisedFile", "denoise_files"]
 
 
 @dataclass(frozen=True, kw_only=True)
