@@ -5,15 +5,13 @@ import torch
 
 from fwnet.experiments import EXPERIMENTS, Lab, Result, Runner, UnfinishedError
 from fwnet.experiments.denoise_shipped import EPOCHS, shipped_jobs, test_jobs
-from fwnet.experiments.denoising import (
+from fwnet.experiments.denoising import DenoisingTraining, images_of, patch_atoms
+from fwnet.experiments.denoising_networks import (
     FAMILIES,
     LEVELS,
     MIDDLE,
-    DenoisingTraining,
     final_jobs,
-    images_of,
     learning_rates_of,
-    patch_atoms,
     table_networks,
 )
 from fwnet.models import load_model
@@ -66,11 +64,11 @@ def test_networks_of_the_table_share_their_budget():
 def tiny(**changes):
     settings = {"num_epochs": 1, "batch_size": 4, "weight_decay": 0.0}
     job = DenoisingTraining(
-        "small",
-        "ConvFWNet",
-        {"num_layers": 2, "channels": 4},
-        25,
-        settings,
+        data="small",
+        model="ConvFWNet",
+        options={"num_layers": 2, "channels": 4},
+        sigma=25,
+        settings=settings,
         crop_size=12,
         crops_per_epoch=8,
         tested_at=[25],

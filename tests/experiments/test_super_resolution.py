@@ -15,19 +15,16 @@ from fwnet.experiments import EXPERIMENTS, Lab, Result, UnfinishedError
 from fwnet.experiments import super_resolution as shared
 from fwnet.experiments.experiment import row_of
 from fwnet.experiments.image_figures import PSNR, SSIM
-from fwnet.experiments.super_resolution import (
+from fwnet.experiments.super_resolution import Bicubic, UpscalingTraining, evaluate, measured_on
+from fwnet.experiments.super_resolution_networks import (
     DEEP,
     FAMILIES,
     FIXED,
     OURS,
     SUB_PIXEL,
-    Bicubic,
-    UpscalingTraining,
-    evaluate,
     final_jobs,
     is_better,
     learning_rates_of,
-    measured_on,
     psnr_of,
     vdsr,
 )
@@ -140,11 +137,10 @@ def test_trainings_that_choose_learning_rates_are_short_and_not_tested():
 
 def tiny(**changes):
     job = UpscalingTraining(
-        "small",
-        "ConvFWNet",
-        {"num_layers": 2, "channels": 4, "scale": 3},
-        3,
-        {"num_epochs": 1, "batch_size": 4, "weight_decay": 0.0},
+        data="small",
+        model="ConvFWNet",
+        options={"num_layers": 2, "channels": 4, "scale": 3},
+        settings={"num_epochs": 1, "batch_size": 4, "weight_decay": 0.0},
         crop_size=12,
         crops_per_epoch=8,
         tested=True,
@@ -189,7 +185,7 @@ def test_a_network_that_chooses_settings_does_not_see_test_images(monkeypatch):
 
     monkeypatch.setattr(shared, "test_images", refuse)
     record = tiny(tested=False).execute(CPU)
-    assert not record.get("tests")
+    assert record["tests"] == []
     assert record["validation"] == record["validation_by_epoch"][-1]
     with pytest.raises(AssertionError, match="were read"):
         tiny().execute(CPU)

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from fwnet.experiments.denoising import FAMILIES
+from fwnet.experiments.denoising_networks import FAMILIES
 from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, PatchDenoiser, create_model
 from fwnet.training import (
     Denoising,

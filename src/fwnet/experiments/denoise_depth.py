@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from fwnet.experiments.denoising import (
-    MIDDLE,
-    conv_fwnet,
-    dncnn,
-    measure_networks,
-)
+from fwnet.experiments.denoising_networks import MIDDLE, conv_fwnet, dncnn, measure_networks
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.image_figures import PSNR, check_any, compare, is_above, psnr_row
 from fwnet.experiments.pictures import color, marker, new_figure, tidy

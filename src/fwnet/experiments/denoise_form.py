@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from matplotlib.figure import Figure
 
-from fwnet.experiments.denoising import (
+from fwnet.experiments.denoising import Start
+from fwnet.experiments.denoising_networks import (
     MIDDLE,
     PLAIN,
     Network,
-    Start,
     conv_fwnet,
     learning_rates_of,
 )

@@ -8,18 +8,9 @@ from typing import Any
 import torch
 from matplotlib.figure import Figure
 
-from fwnet.experiments.denoising import (
-    LEVELS,
-    MIDDLE,
-    SEEDS,
-    Data,
-    DenoisingTraining,
-    Network,
-    conv_fwnet,
-    evaluate,
-    final_jobs,
-    images_of,
-)
+from fwnet.experiments.compared_network import SEEDS
+from fwnet.experiments.denoising import Data, DenoisingTraining, evaluate, images_of
+from fwnet.experiments.denoising_networks import LEVELS, MIDDLE, Network, conv_fwnet, final_jobs
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
 from fwnet.experiments.image_figures import PSNR, SSIM
 from fwnet.experiments.pictures import color, marker, new_figure, tidy

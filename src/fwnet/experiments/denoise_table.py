@@ -11,13 +11,11 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from fwnet.experiments.denoising import (
+from fwnet.experiments.denoising import Data, images_of, measured_on
+from fwnet.experiments.denoising_networks import (
     LEVELS,
-    Data,
     conv_fwnet,
-    images_of,
     measure_networks,
-    measured_on,
     table_networks,
 )
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fwnet.experiments.experiment import Experiment, Lab, Result
-from fwnet.experiments.super_resolution import (
+from fwnet.experiments.super_resolution_networks import (
     FULL_STEPS,
     NO_SKIP,
     OURS,

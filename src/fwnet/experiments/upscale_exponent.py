@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.image_figures import PSNR
 from fwnet.experiments.pictures import color, new_figure, plot_rows, tidy
-from fwnet.experiments.super_resolution import (
+from fwnet.experiments.super_resolution_networks import (
     FIXED,
     OURS,
     is_better,

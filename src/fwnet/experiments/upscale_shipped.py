@@ -7,23 +7,20 @@ from dataclasses import dataclass
 import torch
 from matplotlib.figure import Figure
 
+from fwnet.experiments.compared_network import SEEDS
 from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
 from fwnet.experiments.image_figures import PSNR, SSIM
 from fwnet.experiments.pictures import color, new_figure, tidy
 from fwnet.experiments.runs import Job, Record
-from fwnet.experiments.super_resolution import (
+from fwnet.experiments.super_resolution import Data, UpscalingTraining, evaluate, test_images
+from fwnet.experiments.super_resolution_networks import (
     DEEP,
     OURS,
-    SEEDS,
     SETS,
     SUB_PIXEL,
-    Data,
     Network,
-    UpscalingTraining,
-    evaluate,
     final_jobs,
     learning_rates_of,
-    test_images,
 )
 from fwnet.experiments.words import verdict
 from fwnet.hardware import hardware_name

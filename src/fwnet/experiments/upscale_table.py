@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.image_figures import compare, psnr_row
-from fwnet.experiments.super_resolution import (
+from fwnet.experiments.super_resolution_networks import (
     OURS,
     PLAIN,
     SETS,
