@@ -44,11 +44,13 @@ def test_it_loads_ready_for_use(card):
     assert model.num_parameters == card.num_parameters
     assert model.multiply_adds == card.multiply_adds
     assert model.in_channels == (3 if "color" in card.name else 1)
+    assert model.scale == (int(card.name[-1]) if card.task == "upscale" else 1)
     assert card.figures
 
 
 @each
 def test_it_does_what_it_did_when_it_was_shipped(card):
     output = sample_output(fwnet.load_model(card.name))
+    assert output.isfinite().all()
     for (channel, row, column), value in zip(card.sample.places, card.sample.values, strict=True):
         assert output[channel, row, column].item() == pytest.approx(value, abs=1e-4)

@@ -25,6 +25,7 @@ from fwnet.experiments.super_resolution_networks import (
 from fwnet.experiments.words import verdict
 from fwnet.hardware import hardware_name
 from fwnet.models import ImageModel
+from fwnet.training import trained_scale
 from fwnet.zoo import list_models, load_model
 
 __all__ = ["EXPERIMENT", "shipped_jobs"]
@@ -109,12 +110,13 @@ class ShippedUpscaling(Job):
         """Return PSNR and SSIM."""
         model = load_model(self.name, device)
         assert isinstance(model, ImageModel)
+        scale = trained_scale(self.name, model)
         tests = [
-            {"images": name, **evaluate(model, images, model.scale, device)}
+            {"images": name, **evaluate(model, images, scale, device)}
             for name, images in test_images(self.data).items()
         ]
         hardware = f"{hardware_name(device)}, torch {torch.__version__}"
-        return {"tests": tests, "scale": model.scale, "hardware": hardware}
+        return {"tests": tests, "scale": scale, "hardware": hardware}
 
 
 def measure(lab: Lab, result: Result) -> None:
