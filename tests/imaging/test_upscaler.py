@@ -394,6 +394,17 @@ def test_other_scales_need_a_model(scale):
     assert upscale(np.zeros((3, 4)), scale, on_enlarged()).shape == (3 * scale, 4 * scale)
 
 
+def test_without_a_scale_it_is_that_of_the_model():
+    image = values((5, 4), np.uint8)
+    for scale in (2, 5):
+        network = ConvFWNet(1, 2, scale=scale)
+        expected = upscale(image, scale, network)
+        assert expected.shape == (5 * scale, 4 * scale)
+        assert np.array_equal(upscale(image, model=network), expected)
+    with pytest.raises(ImageError, match="scale must be given: a VDSR does not say"):
+        upscale(image, model=VDSR(2, 2))
+
+
 def test_the_scale_of_a_model_counts(tmp_path):
     on_enlarged().save(tmp_path / "x4.safetensors", {"task": "upscale", "scale": 4})
     on_enlarged().save(tmp_path / "any.safetensors")

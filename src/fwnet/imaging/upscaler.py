@@ -136,7 +136,7 @@ class Upscaler(ImageWorker):
 @overload
 def upscale(
     image: np.ndarray,
-    scale: int = ...,
+    scale: int | None = ...,
     model: str | Path | ImageModel | None = ...,
     *,
     device: str | torch.device | None = ...,
@@ -146,7 +146,7 @@ def upscale(
 @overload
 def upscale(
     image: Tensor,
-    scale: int = ...,
+    scale: int | None = ...,
     model: str | Path | ImageModel | None = ...,
     *,
     device: str | torch.device | None = ...,
@@ -156,7 +156,7 @@ def upscale(
 @overload
 def upscale(
     image: Image.Image,
-    scale: int = ...,
+    scale: int | None = ...,
     model: str | Path | ImageModel | None = ...,
     *,
     device: str | torch.device | None = ...,
@@ -165,7 +165,7 @@ def upscale(
 ) -> Image.Image: ...
 def upscale(
     image: Any,
-    scale: int = DEFAULT_SCALE,
+    scale: int | None = None,
     model: str | Path | ImageModel | None = None,
     *,
     device: str | torch.device | None = None,
@@ -184,7 +184,8 @@ def upscale(
             uint8 or uint16; floating-point values are in [0, 1]. PIL modes that cannot hold the
             result come back as another: 1 as L, P and CMYK as RGB, a transparent color as alpha.
             Colors of fully transparent places do not show in the border of what is seen.
-        scale: 2, 3 or 4, or what the model was trained for.
+        scale: 2, 3 or 4, or what the model was trained for. None stands for that; without a model
+            it is 3.
         model: A name of `fwnet.list_models`, the path of a file that `Model.save` wrote, or an
             `ImageModel` for one channel: either one whose result is `scale` times as large, or one
             that was trained to improve what bicubic interpolation has enlarged. None chooses by
