@@ -1,4 +1,6 @@
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,14 +12,16 @@ from fwnet.experiments.denoising_networks import (
     FAMILIES,
     LEVELS,
     MIDDLE,
+    conv_fwnet,
     final_jobs,
     learning_rates_of,
     table_networks,
 )
 from fwnet.models import load_model
-from fwnet.zoo import list_models
+from fwnet.zoo import list_models, read_notes
 
 CPU = torch.device("cpu")
+RESULTS = Path(__file__).parents[2] / "results"
 test_jobs.__test__ = False  # a function of the experiment, not a test
 
 
@@ -139,3 +143,29 @@ def test_everything_that_ships_has_a_training_and_a_test():
     assert len(tested) == len(set(tested)) == 6 + 2 * len(LEVELS)
     assert {name for name, _ in tested} == names
     assert len(EPOCHS) == 5
+
+
+def options_of(command):
+    return dict(re.findall(r"--([a-z-]+) ([^\s-]\S*)", command))
+
+
+@pytest.mark.parametrize("card", list_models("denoise"), ids=lambda card: card.name)
+def test_the_commands_on_a_card_are_the_trainings_of_the_network(card):
+    rates = {}
+    for name in ("denoise-table", "denoise-depth"):
+        choices = Result.load(RESULTS / f"{name}.json").choices
+        rates |= {choice["method"]: choice["learning_rate"] for choice in choices}
+    job = shipped_jobs(Lab(None), rates)[card.name]
+    first, second = (options_of(part) for part in card.command.split(" && "))
+    depth = job.options["num_layers"]
+    parent = final_jobs(Lab(None), conv_fwnet(depth), int(first["sigma"]), rates)[0]
+    assert parent.key == job.parent
+    for option, one in ((first, parent), (second, job)):
+        assert int(option["num-layers"]) == depth
+        assert float(option["learning-rate"]) == one.settings["learning_rate"]
+        assert int(option["num-epochs"]) == one.settings["num_epochs"]
+        assert int(option["seed"]) == one.settings["seed"] == 1
+    levels = [float(second[name]) for name in ("sigma", "max-sigma") if name in second]
+    assert levels == (job.sigma if isinstance(job.sigma, list) else [job.sigma])
+    assert ("--color" in card.command) is job.color
+    assert job.settings.items() <= read_notes(card.name)["settings"].items()
