@@ -200,8 +200,10 @@ def measure_networks(
 ) -> None:
     """Choose learning rates, train every network at every level, and put what came into rows.
 
-    paper: The printed figures of a network, one a level.
+    paper: The printed figures of a network, one a level. Other images have none.
     """
+    if lab.quick:
+        paper = None
     rates = learning_rates_of(lab, result, sorted({network.family for network in networks}))
     jobs = {
         (network.name, sigma): final_jobs(lab, network, sigma, rates)

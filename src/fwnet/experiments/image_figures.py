@@ -71,8 +71,8 @@ def psnr_row(result: Result, name: str, **setting: Any) -> Row | None:
 def is_above(ours: Row | None, theirs: Row | None) -> bool | None:
     """Whether one has a higher PSNR: by Student's test where both have several seeds.
 
-    Where one of them has a single seed, differences of less than 0.1 dB, more than seeds ever
-    differed by, are not told apart. None also where one was not measured.
+    Where one of them has a single seed, differences of less than 0.1 dB, about as much as seeds
+    ever differed by, are not told apart. None also where one was not measured.
     """
     if ours is None or theirs is None:
         return None

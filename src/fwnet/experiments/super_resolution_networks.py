@@ -152,8 +152,10 @@ def measure_networks(
 ) -> None:
     """Choose learning rates, train every network on 91 images, and put what came into rows.
 
-    paper: The printed figures of a network, one a set of test images.
+    paper: The printed figures of a network, one a set of test images. Other images have none.
     """
+    if lab.quick:
+        paper = None
     rates = learning_rates_of(lab, result, sorted({network.family for network in networks}))
     jobs = {network.name: final_jobs(lab, network, rates) for network in networks}
     lab.runner.run([job for listed in jobs.values() for job in listed])  # many work on them

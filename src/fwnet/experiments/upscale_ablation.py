@@ -20,7 +20,7 @@ __all__ = ["EXPERIMENT"]
 
 PARTS = {
     NO_SKIP.name: "adding W_0 ∗ x at every layer",
-    FULL_STEPS.name: "step sizes γ other than 1",
+    FULL_STEPS.name: "letting γ differ from 1",
     RELU.name: "pool_p instead of ReLU",
 }
 PAPER: dict[str, tuple[float | None, float | None]] = {

@@ -128,7 +128,10 @@ def run_on_files(
         except (MemoryError, RuntimeError) as error:
             if not _is_out_of_memory(error):
                 raise
-            reason = f"{job.source}: there is not enough memory: try a smaller --tile"
+            # NumPy could not hold the result, or torch what a tile takes.
+            whole = isinstance(error, MemoryError)
+            remedy = "the whole result must fit" if whole else "try a smaller --tile"
+            reason = f"{job.source}: there is not enough memory: {remedy}"
             outcome = FailedFile(job.source, reason)
         yield outcome
 

@@ -76,6 +76,8 @@ def train_upscaler(
         raise ValueError(f"scale must be {network.scale}, that of the network, got {scale}")
     if network.in_channels != 1:
         raise ValueError(f"in_channels must be 1, for luma, got {network.in_channels}")
+    if network.noise_level_input:
+        raise ValueError("the network must not be told a noise level, got one that is")
     if crop_size is None:
         crop_size = max(CROP_SIZE // scale, LEAST_CROP) * scale
     check_crop_size(crop_size, scale)
