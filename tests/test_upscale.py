@@ -390,7 +390,7 @@ def test_too_little_memory_for_one_file(folder, monkeypatch):
     result = run("photos", "large")
     assert result.exit_code == 2
     assert result.stderr == (
-        "Error: photos/a.png: there is not enough memory: try a smaller --tile\n"
+        "Error: photos/a.png: there is not enough memory: the whole result must fit\n"
     )
     assert Path("large/sub/b.jpg").exists()
 

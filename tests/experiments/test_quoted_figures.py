@@ -157,7 +157,7 @@ def test_networks_of_the_package_that_enlarge():
             for row in rows
             if row.method == name
         }
-        assert len(figures) == len(SETS)
+        assert len(figures) == len(SETS) + 1  # Set5 without the image that was learned from, too
         assert {key: f"{value:.2f}" for key, value in card.figures.items()} == figures
     quoted = table("Super-resolution, measured again")
 
