@@ -1,0 +1,407 @@
+"""What every command from image to image must do; a command's test class inherits it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageCms
+from skimage import data
+from typer.testing import CliRunner
+
+from fwnet.cli import app
+from fwnet.imaging import file_runs
+from fwnet.imaging.image_files import read_image
+from tests.imaging.png_files import png
+
+OPTIONS = ("--model", "net.safetensors", "--device", "cpu")
+PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+
+BAD_ARGUMENTS = {
+    "tile is zero": (["--tile", "0"], "tile must be an integer >= 1, got 0"),
+    "model is missing": (["--model", "no.safetensors"], "no.safetensors does not exist"),
+    "model is unknown": (["--model", "nosuch"], "no model and no file is called 'nosuch'"),
+    "model is an image": (["--model", "photos/a.png"], "photos/a.png is not a whole safetensors"),
+}
+
+BAD_PLACES = {
+    "unknown format": (["photos/a.png", "out.xyz"], "expected a name that ends in .png, .jpg"),
+    "no format": (["photos/a.png", "out"], "expected a name that ends in .png, .jpg"),
+    "output exists": (["photos/a.png", "photos/sub/b.jpg"], "photos/sub/b.jpg exists; overwrite"),
+    "output is the input": (["photos/a.png", "photos/a.png"], "photos/a.png exists; overwrite it"),
+    "input by another name": (["photos/a.png", "photos/sub/../a.png"], "photos/sub/../a.png exist"),
+    "into its own folder": (["photos/a.png", "photos"], "photos/a.png exists; overwrite it with"),
+    "folder is a file": (["photos", "net.safetensors"], "several files go into a folder, and net"),
+    "below a file": (
+        ["photos/a.png", "net.safetensors/x.png"],
+        "cannot write net.safetensors/x.png: ",
+    ),
+    "no images": (["empty", "out"], "empty has no images in it"),
+}
+
+NO_MEMORY = {
+    "NumPy": (MemoryError(), "the whole result must fit"),
+    "GPU": (torch.OutOfMemoryError("CUDA out of memory"), "try a smaller --tile"),
+    "CPU": (
+        RuntimeError("[enforce fail at alloc_cpu.cpp:124] DefaultCPUAllocator: can't allocate"),
+        "try a smaller --tile",
+    ),
+}
+
+
+def opened(path):
+    with Image.open(path) as image:
+        image.load()
+        return image
+
+
+def array(path):
+    return np.asarray(opened(path))
+
+
+def contents():
+    return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
+class ImageCommandConformance:
+    """Subclasses name the `command` and say what it makes of an image."""
+
+    command = ""
+    worker = None  # the class that works on pixels
+    scale = 1  # how many times as high and wide images become
+    given = ()  # an option of the command's own, and its value
+    line = ""  # what it says of a 50 × 40 image with that
+    help_words = ()
+
+    def save_network(self, path):
+        """A small network for the command."""
+        raise NotImplementedError
+
+    def expected(self, image):
+        """What the function of the library makes of an array, with the option `given`."""
+        raise NotImplementedError
+
+    def check_before(self, shown, image):
+        """`shown` is what comparisons should show on the left."""
+        raise NotImplementedError
+
+    def run(self, *arguments, options=OPTIONS):
+        return CliRunner().invoke(app, [self.command, *map(str, [*arguments, *options])])
+
+    def size(self, width, height):
+        """That of the result."""
+        return (self.scale * width, self.scale * height)
+
+    @pytest.fixture
+    def folder(self, tmp_path, monkeypatch):
+        """The current folder: a.png and sub/b.jpg in photos/, net.safetensors."""
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("COLUMNS", "60")  # a narrow terminal must not break the line
+        self.save_network("net.safetensors")
+        (tmp_path / "photos" / "sub").mkdir(parents=True)
+        Image.fromarray(data.chelsea()[:40, :50]).save("photos/a.png")
+        Image.fromarray(data.camera()[:30, :60]).save("photos/sub/b.jpg")
+        return tmp_path
+
+    def test_one_file_and_its_line(self, folder):
+        result = self.run("photos/a.png", "out.png", *self.given)
+        assert result.exit_code == 0
+        assert result.stderr == ""
+        assert result.stdout.startswith(f"photos/a.png: {self.line}, ")
+        assert result.stdout.endswith(" s, written to out.png\n")
+        assert result.stdout.count("\n") == 1
+        assert np.array_equal(array("out.png"), self.expected(array("photos/a.png")))
+
+    def test_a_folder(self, folder):
+        (folder / "photos" / "text.txt").write_text("no image, and not called one")
+        result = self.run("photos", "out")
+        assert result.exit_code == 0
+        assert result.stderr == ""
+        assert len(result.stdout.splitlines()) == 2
+        found = sorted(path.as_posix() for path in Path("out").rglob("*") if path.is_file())
+        assert found == ["out/a.png", "out/sub/b.jpg"]
+        gray = opened("out/sub/b.jpg")
+        assert (gray.mode, gray.size) == ("L", self.size(60, 30))
+
+    def test_several_files_and_patterns(self, folder):
+        result = self.run("photos/*.png", "photos/sub/b.jpg", "out/")
+        assert result.exit_code == 0
+        assert sorted(os.listdir("out")) == ["a.png", "b.jpg"]  # noqa: PTH208
+
+    def test_one_bad_file_does_not_keep_the_others(self, folder):
+        Path("photos/0.png").write_bytes(b"no image, but called one")
+        Path("photos/c.jpg").write_bytes(Path("photos/sub/b.jpg").read_bytes()[:-10])
+        Path("photos/d.png").write_bytes(b"")
+        Path("photos/bomb.png").write_bytes(png(100_000, 100_000, rows=bytes(100)))
+        result = self.run("photos", "nosuch.png", "nosuch*.png", "out")
+        assert result.exit_code == 2
+        assert len(result.stdout.splitlines()) == 2
+        lines = result.stderr.splitlines()
+        assert lines[0] == "Error: photos/0.png is not an image that can be read"
+        assert lines[1] == (
+            "Error: photos/bomb.png claims to have 10,000 megapixels: no more than 179 are read"
+        )
+        assert lines[2].startswith("Error: photos/c.jpg is damaged: image file is truncated")
+        assert lines[3:] == [
+            "Error: photos/d.png is empty",
+            "Error: nosuch.png does not exist",
+            "Error: no file matches nosuch*.png",
+        ]
+        assert (folder / "out" / "photos" / "sub" / "b.jpg").exists()
+
+    def check_refusal(self, arguments, line):
+        """One line, and nothing is left behind."""
+        before = contents()
+        result = self.run(options=arguments)
+        assert result.exit_code == 2
+        assert result.stdout == ""
+        assert result.stderr.startswith(f"Error: {line}")
+        assert result.stderr.count("\n") == 1
+        assert contents() == before
+
+    @pytest.mark.parametrize("case", BAD_ARGUMENTS)
+    def test_bad_arguments(self, folder, case):
+        arguments, line = BAD_ARGUMENTS[case]
+        self.check_refusal(["photos/a.png", "out.png", *OPTIONS, *arguments], line)
+
+    @pytest.mark.parametrize("case", BAD_PLACES)
+    def test_bad_places(self, folder, case):
+        Path("empty").mkdir()
+        arguments, line = BAD_PLACES[case]
+        self.check_refusal([*arguments, *OPTIONS], line)
+
+    def test_force_overwrites(self, folder):
+        before = Path("photos/a.png").read_bytes()
+        assert self.run("photos/a.png", "photos/a.png", "--force").exit_code == 0
+        assert Path("photos/a.png").read_bytes() != before
+        assert opened("photos/a.png").size == self.size(50, 40)
+        assert self.run("photos", "photos", "--force").exit_code == 0
+        assert len(list(Path("photos").rglob("*.*"))) == 2
+
+    def test_an_existing_result_is_skipped_and_the_others_are_done(self, folder):
+        Path("out").mkdir()
+        Path("out/a.png").write_bytes(b"precious")
+        result = self.run("photos", "out")
+        assert result.exit_code == 2
+        assert result.stderr == "Error: out/a.png exists; overwrite it with --force\n"
+        assert Path("out/a.png").read_bytes() == b"precious"
+        assert Path("out/sub/b.jpg").exists()
+
+    def test_a_folder_without_permission(self, folder):
+        Path("locked").mkdir(mode=0o500)
+        if os.access("locked", os.W_OK):
+            pytest.skip("this user writes everywhere")
+        result = self.run("photos/a.png", "locked/x.png")
+        assert result.exit_code == 2
+        assert result.stderr == "Error: cannot write locked/x.png: no permission in locked\n"
+
+    @pytest.mark.skipif(os.name == "nt", reason="permissions are another matter there")
+    def test_a_folder_that_may_not_be_entered(self, folder):
+        Path("locked").mkdir()
+        Path("locked").chmod(0)
+        try:
+            if os.access("locked", os.X_OK):
+                pytest.skip("this user enters everywhere")
+            for arguments in (["locked/x.png", "y.png"], ["photos/a.png", "locked/x.png"]):
+                result = self.run(*arguments)
+                assert result.exit_code == 2
+                assert result.stderr.count("\n") == 1
+                assert "ermission" in result.stderr
+        finally:
+            Path("locked").chmod(0o700)
+
+    def test_compare(self, folder):
+        result = self.run("photos", "out", "--compare", *self.given)
+        assert result.exit_code == 0
+        assert "written to out/a.png and out/a-compare.png\n" in result.stdout
+        left, right = np.split(array("out/a-compare.png"), 2, axis=1)
+        assert np.array_equal(right, array("out/a.png"))
+        self.check_before(left, array("photos/a.png"))
+        assert opened("out/sub/b-compare.png").size == self.size(120, 30)
+        result = self.run("photos/a.png", "other.png", "--compare")
+        assert result.exit_code == 0
+        Path("other.png").unlink()
+        result = self.run("photos/a.png", "other.png", "--compare")
+        assert result.stderr == "Error: other-compare.png exists; overwrite it with --force\n"
+        assert not Path("other.png").exists()
+
+    def test_comparisons_of_equal_stems(self, folder):
+        Path("many").mkdir()
+        for name in ("a.png", "a-compare.png", "b.png", "b.tif", "b.webp"):
+            Image.fromarray(data.chelsea()[:20, :30]).save(f"many/{name}")
+        result = self.run("many", "out", "--compare", "--force", *self.given)
+        assert result.exit_code == 0
+        assert len(os.listdir("out")) == 10  # noqa: PTH208
+        assert opened("out/a-compare.png").size == self.size(30, 20)
+        assert opened("out/a.png-compare.png").size == self.size(60, 20)
+
+    def test_comparisons_show_deep_and_turned_images_as_viewers_do(self, folder):
+        tags = Image.Exif()
+        tags[0x0112] = 6
+        numbers = np.random.default_rng(0).integers(0, 65536, (30, 20), np.uint16)
+        Image.fromarray(numbers).save("deep.png", exif=tags)
+        assert self.run("deep.png", "out.png", "--compare").exit_code == 0
+        result, sheet = opened("out.png"), opened("out-compare.png")
+        assert (result.mode, result.size) == ("I;16", self.size(20, 30))
+        assert result.getexif()[0x0112] == 6
+        assert (sheet.mode, sheet.size) == ("L", self.size(60, 20))
+        shown = np.rot90(np.asarray(result), -1) / 257
+        assert abs(np.split(np.asarray(sheet), 2, axis=1)[1] - shown).max() < 0.51
+
+    def test_names_that_are_too_long(self, folder):
+        long = "x" * 300 + ".png"
+        for arguments in ([long, "out.png"], ["photos/a.png", long], [long, long], [long, "new/"]):
+            result = self.run(*arguments)
+            assert result.exit_code == 2
+            assert result.stderr.startswith("Error: ")
+            assert result.stderr.endswith("File name too long\n")
+            assert result.stderr.count("\n") == 1
+        result = self.run("photos/a.png", long, "out")
+        assert result.exit_code == 2
+        assert result.stderr.count("\n") == 1
+        assert Path("out/a.png").exists()
+        result = self.run("photos/a.png", "b.png", options=["--model", "x" * 400])
+        assert result.stderr.startswith("Error: no model and no file is called 'xxx")
+        result = self.run("photos/a.png", "b.png", options=["--model", "photos/" + "x" * 400])
+        assert result.stderr == f"Error: photos/{'x' * 400} cannot be read: File name too long\n"
+
+    def test_names_are_printed_as_they_are(self, folder):
+        Path("photos/a.png").rename("a:cat:b[bold].png")
+        result = self.run("a:cat:b[bold].png", "c:dog:.png")
+        assert result.stdout.startswith("a:cat:b[bold].png: ")
+        assert result.stdout.endswith("written to c:dog:.png\n")
+        assert self.run(":cat:.png", "d.png").stderr == "Error: :cat:.png does not exist\n"
+
+    @pytest.mark.parametrize("kind", NO_MEMORY)
+    @pytest.mark.parametrize("step", ["run", "write_image", "_write_comparison"])
+    def test_too_little_memory_for_one_file(self, folder, monkeypatch, kind, step):
+        error, remedy = NO_MEMORY[kind]
+        place = self.worker if step == "run" else file_runs
+        working, calls = getattr(place, step), []
+
+        def fail_once(*arguments):
+            calls.append(arguments)
+            if len(calls) == 1:
+                raise error
+            return working(*arguments)
+
+        monkeypatch.setattr(place, step, fail_once)
+        result = self.run("photos", "out", "--compare")
+        assert result.exit_code == 2
+        assert result.stderr == f"Error: photos/a.png: there is not enough memory: {remedy}\n"
+        assert Path("out/sub/b.jpg").exists()
+        assert Path("out/sub/b-compare.png").exists()
+
+    @pytest.mark.parametrize("suffix", ["png", "tif", "webp", "jpg"])
+    def test_what_is_kept(self, folder, suffix):
+        tags = Image.Exif()
+        tags[0x0112], tags[0x010F] = 8, "Maker"
+        tags.get_ifd(0x8769).update({0x9003: "2024:05:06 07:08:09", 0xA002: 30, 0xA003: 20})
+        image = Image.fromarray(data.chelsea()[:20, :30]).convert("RGBA")
+        image.putalpha(Image.fromarray(data.camera()[:20, :30]))
+        image.save("a.png", exif=tags, dpi=(100, 50), icc_profile=PROFILE)
+        assert self.run("a.png", f"b.{suffix}", *self.given).exit_code == 0
+        result = opened(f"b.{suffix}")
+        mode = "RGB" if suffix == "jpg" else "RGBA"
+        assert (result.mode, result.size) == (mode, self.size(30, 20))
+        assert result.info["icc_profile"] == PROFILE
+        tags = result.getexif()
+        assert tags[0x010F] == "Maker"
+        inner = tags.get_ifd(0x8769)
+        assert inner[0x9003] == "2024:05:06 07:08:09"
+        assert (inner[0xA002], inner[0xA003]) == self.size(30, 20)
+        if suffix != "webp":  # which says nothing of resolution
+            assert result.info["dpi"] == pytest.approx(self.size(100, 50), rel=1e-3)
+        if suffix == "png":
+            assert tags[0x0112] == 8
+            assert np.array_equal(np.asarray(result), self.expected(np.asarray(image)))
+
+    def test_what_is_lost_is_told(self, folder):
+        image = Image.fromarray(data.chelsea()[:20, :30]).convert("RGBA")
+        image.putalpha(100)
+        image.save("a.png")
+        result = self.run("a.png", "b.jpg")
+        assert result.exit_code == 0
+        assert result.stderr == "Warning: a.png: JPEG holds no transparency, which is left out.\n"
+        black = Image.new("RGB", (30, 20))
+        image.convert("RGB").save("c.gif", save_all=True, append_images=[black])
+        result = self.run("c.gif", "d.png")
+        assert result.stderr == "Warning: c.gif: only the first of 2 images is used.\n"
+
+    def check_default_tile(self, picture, options):
+        """It gives what one tile for the whole image gives."""
+        Image.fromarray(picture()[:40, :450]).save("wide.png")
+        for name, more in (("tiled.png", []), ("whole.png", ["--tile", 450])):
+            assert self.run("wide.png", name, *more, options=options).exit_code == 0
+        assert Path("tiled.png").read_bytes() == Path("whole.png").read_bytes()
+
+    def test_small_tiles_change_next_to_nothing(self, folder):
+        assert self.run("photos/a.png", "whole.png", *self.given).exit_code == 0
+        assert self.run("photos/a.png", "tiled.png", *self.given, "--tile", 16).exit_code == 0
+        whole, tiled = (array(name).astype(int) for name in ("whole.png", "tiled.png"))
+        assert abs(whole - tiled).max() <= 1
+        assert (whole != tiled).mean() < 1e-3
+
+    def test_help_teaches_with_examples(self, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "200")
+        text = self.run("--help", options=()).stdout
+        options = ("--model", "--device", "--tile", "--compare", "--force", self.given[0])
+        for words in (*self.help_words, "quality 95", "fwnet models", *options):
+            assert words in text
+
+    def test_a_missing_argument_prints_usage(self, folder):
+        result = self.run("photos/a.png")
+        assert result.exit_code == 2
+        assert "Usage" in result.stderr
+
+    def test_ctrl_c_keeps_what_is_done(self, folder, monkeypatch):
+        def interrupted(path):
+            if path.name == "b.jpg":
+                raise KeyboardInterrupt
+            return read_image(path)
+
+        monkeypatch.setattr(file_runs, "read_image", interrupted)
+        result = self.run("photos", "out")
+        assert result.exit_code == 130
+        assert result.stderr == "Stopped. 1 file is done.\n"
+        assert Path("out/a.png").exists()
+        assert not Path("out/sub/b.jpg").exists()
+
+    @pytest.mark.skipif(os.name == "nt", reason="signals are another matter there")
+    @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+    def test_nothing_is_half_written(self, folder, how):
+        """Many files, stopped in the middle: every result that is there is whole."""
+        Path("many").mkdir()
+        Image.fromarray(data.chelsea()[:120, :150]).save("many/000.png")
+        for index in range(1, 200):
+            shutil.copy("many/000.png", f"many/{index:03d}.png")
+        arguments = [self.command, "many", "out", *self.given, *OPTIONS]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fwnet", *map(str, arguments)],
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        while len(list(Path("out").glob("*.png"))) < 3:
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.002)
+        process.send_signal(how)
+        lines, errors = process.communicate(timeout=60)
+        results = sorted(Path("out").glob("*.png"))
+        assert 3 <= len(results) < 200
+        for path in results:
+            assert opened(path).mode == "RGB"
+            assert opened(path).size == self.size(150, 120)
+        if how == signal.SIGINT:
+            assert process.returncode == 130
+            assert errors.count("\n") == 1
+            assert errors.startswith("Stopped. ")
+            assert len(lines.splitlines()) in (len(results), len(results) - 1)
+            assert not list(Path("out").glob(".*"))
