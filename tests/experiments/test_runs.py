@@ -78,9 +78,9 @@ def test_threads_share_what_they_wait_for(tmp_path):
     assert len({json.loads(line)["key"] for line in lines}) == len(lines) == 6
 
 
-def test_jobs_that_compile_do_not_count_against_each_other(monkeypatch):
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 2)
-    with Runner(CPU) as runner:
+def test_jobs_that_compile_do_not_count_against_each_other():
+    # Not monkeypatch, which would delete the setting in the end.
+    with torch._dynamo.config.patch(recompile_limit=2), Runner(CPU) as runner:
         records = runner.run([Compiled(channels) for channels in range(1, 5)])
     assert records == [{"height": 4}] * 4
     torch.compiler.reset()
