@@ -4,7 +4,8 @@ import pytest
 import torch
 from hypothesis import settings
 
-pytest.register_assert_rewrite("tests.image_commands", "tests.trainings")  # they hold tests
+# Suites that test classes inherit show what differs, too.
+pytest.register_assert_rewrite("tests.image_commands", "tests.image_trainings")
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when kernels are defined
