@@ -16,6 +16,15 @@ from fwnet.imaging import DEFAULT_MODELS, Denoiser, ImageError, denoise
 from fwnet.imaging.pixels import Pixels
 from fwnet.metrics import psnr
 from fwnet.models import MODELS, ModelFileError
+from tests.imaging.samples import (
+    ARRAY_DTYPES,
+    ARRAY_SHAPES,
+    PILLOW_MODES,
+    TENSOR_DTYPES,
+    TENSOR_SHAPES,
+    pillow_image,
+    values,
+)
 
 
 class Halved(ConvFWNet):
@@ -45,17 +54,8 @@ def color_network():
     return ConvFWNet(2, 6, in_channels=3, noise_level_input=True, generator=generator)
 
 
-def values(shape, dtype, seed=0):
-    numbers = np.random.default_rng(seed).random(shape)
-    kind = np.dtype(dtype)
-    return (numbers * np.iinfo(kind).max if kind.kind == "u" else numbers).astype(kind)
-
-
-DTYPES = [np.uint8, np.uint16, np.float16, np.float32, np.float64, ">u2", ">f4"]
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(9, 7), (9, 7, 1), (9, 7, 2), (9, 7, 3), (9, 7, 4)])
+@pytest.mark.parametrize("dtype", ARRAY_DTYPES)
+@pytest.mark.parametrize("shape", ARRAY_SHAPES)
 def test_arrays(shape, dtype):
     image = values(shape, dtype)
     before = image.copy()
@@ -73,11 +73,8 @@ def test_arrays(shape, dtype):
     assert np.array_equal(half[..., num_colors:], image.reshape(9, 7, -1)[..., num_colors:])
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [torch.uint8, torch.uint16, torch.bfloat16, torch.float16, torch.float32, torch.float64],
-)
-@pytest.mark.parametrize("shape", [(9, 7), (1, 9, 7), (3, 9, 7), (4, 9, 7), (2, 5, 2, 9, 7)])
+@pytest.mark.parametrize("dtype", TENSOR_DTYPES)
+@pytest.mark.parametrize("shape", TENSOR_SHAPES)
 def test_tensors(shape, dtype):
     image = torch.rand(shape, dtype=torch.float64)
     if not dtype.is_floating_point:
@@ -103,28 +100,9 @@ def test_a_result_can_be_trained_through(network):
     assert not result.is_inference()
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"),
-    [
-        ("1", "L"), ("L", "L"), ("LA", "LA"), ("La", "LA"), ("P", "RGB"), ("PA", "RGBA"),
-        ("RGB", "RGB"), ("RGBA", "RGBA"), ("RGBX", "RGB"), ("RGBa", "RGBA"), ("CMYK", "RGB"),
-        ("YCbCr", "RGB"), ("HSV", "RGB"), ("LAB", "RGB"), ("I", "I"), ("I;16", "I;16"),
-        ("I;16B", "I;16"), ("F", "F"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("mode", "expected"), PILLOW_MODES)
 def test_pillow(mode, expected):
-    rgb = Image.fromarray(values((9, 7, 3), np.uint8))
-    if mode == "F":
-        image = Image.fromarray(values((9, 7), np.float32))
-    elif mode.startswith("I"):
-        image = Image.fromarray(values((9, 7), np.uint16))
-        image = image if mode == "I;16" else image.convert(mode)
-    elif mode in ("La", "RGBa", "PA"):
-        image = rgb.convert({"La": "LA", "RGBa": "RGBA", "PA": "P"}[mode]).convert(mode)
-    elif mode == "LAB":
-        image = Image.merge("LAB", rgb.split())
-    else:
-        image = rgb.convert(mode)
+    image = pillow_image(mode)
     image.info["dpi"] = (72, 72)
     result = denoise(image, 0.1, halved())
     assert isinstance(result, Image.Image)

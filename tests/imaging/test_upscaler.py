@@ -17,6 +17,15 @@ from fwnet.imaging.color import rgb_to_ycbcr
 from fwnet.imaging.pixels import Pixels
 from fwnet.models import MODELS, SRCNN, VDSR, ConvLISTA, ModelFileError
 from fwnet.resize import REACH, enlarge
+from tests.imaging.samples import (
+    ARRAY_DTYPES,
+    ARRAY_SHAPES,
+    PILLOW_MODES,
+    TENSOR_DTYPES,
+    TENSOR_SHAPES,
+    pillow_image,
+    values,
+)
 
 
 class Bicubic(ConvFWNet):
@@ -43,12 +52,6 @@ def on_enlarged(depth=3, channels=6):
     return VDSR(depth, channels, generator=torch.Generator().manual_seed(0))
 
 
-def values(shape, dtype, seed=0):
-    numbers = np.random.default_rng(seed).random(shape)
-    kind = np.dtype(dtype)
-    return (numbers * np.iinfo(kind).max if kind.kind == "u" else numbers).astype(kind)
-
-
 def enlarged(image, scale):
     """What bicubic interpolation makes of (h, w) or (h, w, channels), rounded once."""
     white = np.iinfo(image.dtype).max if image.dtype.kind == "u" else 1
@@ -59,13 +62,12 @@ def enlarged(image, scale):
     return (large.round() if white > 1 else large).numpy()
 
 
-DTYPES = [np.uint8, np.uint16, np.float16, np.float32, np.float64, ">u2", ">f4"]
 scales = st.integers(2, 4)
 sides = st.integers(1, 12)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(9, 7), (9, 7, 1), (9, 7, 2), (9, 7, 3), (9, 7, 4)])
+@pytest.mark.parametrize("dtype", ARRAY_DTYPES)
+@pytest.mark.parametrize("shape", ARRAY_SHAPES)
 def test_arrays(shape, dtype):
     image = values(shape, dtype)
     image = np.maximum(image, image.max() / 2).astype(dtype)  # so that nothing becomes transparent
@@ -79,11 +81,8 @@ def test_arrays(shape, dtype):
     np.testing.assert_allclose(result.astype(float), enlarged(native, 3), rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize(
-    "dtype",
-    [torch.uint8, torch.uint16, torch.bfloat16, torch.float16, torch.float32, torch.float64],
-)
-@pytest.mark.parametrize("shape", [(9, 7), (1, 9, 7), (3, 9, 7), (4, 9, 7), (2, 5, 2, 9, 7)])
+@pytest.mark.parametrize("dtype", TENSOR_DTYPES)
+@pytest.mark.parametrize("shape", TENSOR_SHAPES)
 def test_tensors(shape, dtype):
     image = 0.1 + 0.9 * torch.rand(shape, dtype=torch.float64)
     white = 1 if dtype.is_floating_point else torch.iinfo(dtype).max
@@ -113,28 +112,9 @@ def test_a_result_can_be_trained_through():
     assert not result.is_inference()
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"),
-    [
-        ("1", "L"), ("L", "L"), ("LA", "LA"), ("La", "LA"), ("P", "RGB"), ("PA", "RGBA"),
-        ("RGB", "RGB"), ("RGBA", "RGBA"), ("RGBX", "RGB"), ("RGBa", "RGBA"), ("CMYK", "RGB"),
-        ("YCbCr", "RGB"), ("HSV", "RGB"), ("LAB", "RGB"), ("I", "I"), ("I;16", "I;16"),
-        ("I;16B", "I;16"), ("F", "F"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("mode", "expected"), PILLOW_MODES)
 def test_pillow(mode, expected):
-    rgb = Image.fromarray(values((9, 7, 3), np.uint8))
-    if mode == "F":
-        image = Image.fromarray(values((9, 7), np.float32))
-    elif mode.startswith("I"):
-        image = Image.fromarray(values((9, 7), np.uint16))
-        image = image if mode == "I;16" else image.convert(mode)
-    elif mode in ("La", "RGBa", "PA"):
-        image = rgb.convert({"La": "LA", "RGBa": "RGBA", "PA": "P"}[mode]).convert(mode)
-    elif mode == "LAB":
-        image = Image.merge("LAB", rgb.split())
-    else:
-        image = rgb.convert(mode)
+    image = pillow_image(mode)
     image.info["dpi"] = (72, 36)
     result = upscale(image, 3, bicubic(3))
     assert isinstance(result, Image.Image)
