@@ -6,16 +6,15 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from fwnet.imaging.errors import ImageError
 from fwnet.imaging.noise import estimate_noise
-from fwnet.imaging.pixels import Pixels, map_images
+from fwnet.imaging.pixels import AnyImage, Pixels, map_images
 from fwnet.imaging.tiling import apply_tiled
 from fwnet.imaging.worker import ImageWorker, exact_inference, gray_of
 from fwnet.models import ImageModel
@@ -149,45 +148,15 @@ class Denoiser(ImageWorker):
         return network.model
 
 
-@overload
 def denoise(
-    image: np.ndarray,
-    sigma: float | None = ...,
-    model: str | Path | ImageModel | None = ...,
-    *,
-    device: str | torch.device | None = ...,
-    tile: int | None = ...,
-    progress: Callable[[int, int], None] | None = ...,
-) -> np.ndarray: ...
-@overload
-def denoise(
-    image: Tensor,
-    sigma: float | None = ...,
-    model: str | Path | ImageModel | None = ...,
-    *,
-    device: str | torch.device | None = ...,
-    tile: int | None = ...,
-    progress: Callable[[int, int], None] | None = ...,
-) -> Tensor: ...
-@overload
-def denoise(
-    image: Image.Image,
-    sigma: float | None = ...,
-    model: str | Path | ImageModel | None = ...,
-    *,
-    device: str | torch.device | None = ...,
-    tile: int | None = ...,
-    progress: Callable[[int, int], None] | None = ...,
-) -> Image.Image: ...
-def denoise(
-    image: Any,
+    image: AnyImage,
     sigma: float | None = None,
     model: str | Path | ImageModel | None = None,
     *,
     device: str | torch.device | None = None,
     tile: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Any:
+) -> AnyImage:
     """Return y ≈ x, given image = x + noise of standard deviation σ: x as a network estimates it.
 
     What comes back is what was given: array, tensor or PIL image, its shape and its dtype. Alpha

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -14,7 +14,9 @@ from torch import Tensor
 from fwnet.imaging.errors import ImageError
 from fwnet.imaging.metadata import Metadata, without_inks
 
-__all__ = ["Pixels", "as_unit_range", "map_images", "plain_image", "with_bits"]
+__all__ = ["AnyImage", "Pixels", "as_unit_range", "map_images", "plain_image", "with_bits"]
+
+AnyImage = TypeVar("AnyImage", np.ndarray, Tensor, Image.Image)  # what comes in comes out
 
 DEPTHS = (np.uint8, np.uint16)  # of integers, whose largest value is white
 BEYOND = 4.0  # how far from [0, 1] noise of σ = 1 seldom leads
@@ -102,7 +104,7 @@ def plain_image(image: Image.Image) -> Image.Image:
     return image if mode == wanted else image.convert(wanted)
 
 
-def map_images(image: Any, function: Callable[[Pixels], Pixels], scale: int = 1) -> Any:
+def map_images(image: AnyImage, function: Callable[[Pixels], Pixels], scale: int = 1) -> AnyImage:
     """Apply a function from image to image; the result is what the image was.
 
     Args:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, overload
 
 import numpy as np
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor
 from fwnet.imaging.color import gray_to_luma, luma_to_gray, rgb_to_ycbcr, ycbcr_to_rgb
 from fwnet.imaging.errors import ImageError
 from fwnet.imaging.metadata import read_metadata
-from fwnet.imaging.pixels import Pixels, map_images
+from fwnet.imaging.pixels import AnyImage, Pixels, map_images
 from fwnet.imaging.tiling import apply_tiled
 from fwnet.imaging.transparency import keep_hidden, spread_visible
 from fwnet.imaging.worker import ImageWorker, LoadedNetwork, exact_inference, gray_of
@@ -133,45 +132,15 @@ class Upscaler(ImageWorker):
         return self._call(self.model, luma)
 
 
-@overload
 def upscale(
-    image: np.ndarray,
-    scale: int | None = ...,
-    model: str | Path | ImageModel | None = ...,
-    *,
-    device: str | torch.device | None = ...,
-    tile: int | None = ...,
-    progress: Callable[[int, int], None] | None = ...,
-) -> np.ndarray: ...
-@overload
-def upscale(
-    image: Tensor,
-    scale: int | None = ...,
-    model: str | Path | ImageModel | None = ...,
-    *,
-    device: str | torch.device | None = ...,
-    tile: int | None = ...,
-    progress: Callable[[int, int], None] | None = ...,
-) -> Tensor: ...
-@overload
-def upscale(
-    image: Image.Image,
-    scale: int | None = ...,
-    model: str | Path | ImageModel | None = ...,
-    *,
-    device: str | torch.device | None = ...,
-    tile: int | None = ...,
-    progress: Callable[[int, int], None] | None = ...,
-) -> Image.Image: ...
-def upscale(
-    image: Any,
+    image: AnyImage,
     scale: int | None = None,
     model: str | Path | ImageModel | None = None,
     *,
     device: str | torch.device | None = None,
     tile: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> Any:
+) -> AnyImage:
     """Return y, `scale` times as high and wide as the image, such that the image is y made smaller.
 
     What comes back is what was given: array, tensor or PIL image, its channels and its dtype. The
