@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -11,7 +12,7 @@ def run(*arguments, **options):
         [sys.executable, "-m", "fwnet", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
         **options,
     )
@@ -40,7 +41,9 @@ def test_bad_command_line_prints_usage_and_exits_2(arguments):
 
 
 def test_demo_writes_one_page_with_its_pictures(tmp_path):
-    result = run("demo", "--output", str(tmp_path / "new" / "folder"))
+    # One thread: beside other tests, several would wait for each other most of the time.
+    one_thread = {**os.environ, "OMP_NUM_THREADS": "1"}
+    result = run("demo", "--output", str(tmp_path / "new" / "folder"), env=one_thread)
     page = (tmp_path / "new" / "folder" / "index.html").read_text(encoding="utf-8")
     assert result.returncode == 0
     assert "index.html" in result.stdout.replace("\n", "")
