@@ -8,9 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from PIL import Image
+from skimage.data import chelsea
 from torch.nn.functional import avg_pool2d
 
 from fwnet.data import (
@@ -181,6 +182,153 @@ def test_the_middle_of_every_image(sizes, side):
         np.testing.assert_array_equal(
             grid[before[0] : size[0] - after[0], before[1] : size[1] - after[1]], middle
         )
+
+
+# Copies, in NumPy and float64, by the definition
+
+
+def keys(t):
+    """Keys' cubic kernel."""
+    t = np.abs(t)
+    near, far = 1.5 * t**3 - 2.5 * t**2 + 1, -0.5 * t**3 + 2.5 * t**2 - 4 * t + 2
+    return np.where(t <= 1, near, np.where(t < 2, far, 0.0))
+
+
+def shrinking(length, fewer):
+    """The matrix from a line to a shorter one: a kernel as wide, cut off at the line's ends."""
+    factor = fewer / length
+    middles = (np.arange(fewer) + 0.5) / factor - 0.5
+    weights = keys(factor * (np.arange(length) - middles[:, None]))
+    return weights / weights.sum(1, keepdims=True)
+
+
+def copied(array, height, width):
+    """An image (height, width, channel) at another size, neither rounded nor clipped."""
+    rows, columns = shrinking(len(array), height), shrinking(array.shape[1], width)
+    return np.einsum("ij,jkc,lk->ilc", rows, array.astype(float), columns)
+
+
+def gray_levels(images, index):
+    """One image of a set as it would be in a file: (height, width, channel)."""
+    return (255 * images[index][0]).round().byte().permute(1, 2, 0).numpy()
+
+
+class TestSmallerCopies:
+    FACTORS = (0.9, 0.8, 0.7, 0.6)
+
+    @given(
+        st.lists(st.tuples(sides, sides), min_size=1, max_size=4),
+        st.lists(st.floats(0.3, 0.99), max_size=4, unique=True),
+        st.integers(2, 14),
+    )
+    def test_the_images_come_first_and_copies_after_them_by_factor(self, sizes, factors, least):
+        images = numbered(sizes)
+        expected = []
+        for factor, (name, size) in product(factors, zip(images.names, sizes, strict=True)):
+            exact = [factor * length for length in size]
+            assume(all(abs(length % 1 - 0.5) > 1e-9 for length in exact))  # halves go either way
+            if min(nearest := [math.floor(length + 0.5) for length in exact]) >= least:
+                expected.append((f"{name} × {factor:g}", nearest))
+        more = images.with_smaller_copies(factors, least)
+        # Bit by bit what they were.
+        assert more.select(range(len(images))).digest() == images.digest()
+        assert more.names[: len(images)] == images.names
+        found = list(zip(more.names, more.sizes.tolist(), strict=True))
+        assert found[len(images) :] == expected
+        assert (more.pixels.dtype, more.channels) == (torch.uint8, 3)
+        assert len(more.pixels) == more.sizes.prod(1).sum()
+
+    def test_their_sizes_and_names(self):
+        images = numbered([(10, 20), (30, 11)])
+        more = images.with_smaller_copies((0.9, 0.6), 7)
+        assert more.sizes.tolist() == [[10, 20], [30, 11], [9, 18], [27, 10], [18, 7]]
+        names = ("image 0 × 0.9", "image 1 × 0.9", "image 1 × 0.6")  # 6 × 12 is not high enough
+        assert more.names == ("image 0", "image 1", *names)
+
+    @given(
+        st.lists(st.tuples(sides, sides), min_size=1, max_size=2),
+        st.sampled_from([1, 3]),
+        st.sampled_from([2, 256]),
+        seeds,
+    )
+    def test_they_are_bicubic_and_rounded(self, sizes, channels, levels, seed):
+        """Of noise, so that every pixel counts; of black and white some would leave the range."""
+        generator = np.random.default_rng(seed)
+        step = 255 // (levels - 1)
+        arrays = [
+            (step * generator.integers(0, levels, (*size, channels))).astype(np.uint8)
+            for size in sizes
+        ]
+        images = ImageSet.of(arrays, [str(index) for index in range(len(arrays))])
+        more = images.with_smaller_copies(self.FACTORS, 1)
+        assert len(more) == 5 * len(arrays)
+        for index in range(len(arrays), len(more)):
+            array = arrays[index % len(arrays)]
+            exact = copied(array, *more.sizes[index].tolist()).clip(0, 255)
+            copy = gray_levels(more, index)
+            assert copy.shape == exact.shape
+            assert abs(copy - exact).max() < 0.5 + 1e-4
+
+    def test_values_beyond_the_range_are_cut_off(self):
+        """… and do not come round to the other end of 8 bits."""
+        edge = np.zeros((20, 20, 1), np.uint8)
+        edge[:, 8:] = 255
+        more = ImageSet.of([edge], ["edge"]).with_smaller_copies((0.7,), 1)
+        exact = copied(edge, 14, 14)
+        assert exact.min() < -5
+        assert exact.max() > 260
+        copy = gray_levels(more, 1)
+        assert (copy[exact <= 0] == 0).all()
+        assert (copy[exact >= 255] == 255).all()
+
+    def test_they_are_what_pillow_makes(self):
+        """In float32 and rounded once: in 8 bits it rounds between rows and columns as well."""
+        array = np.random.default_rng(0).integers(0, 256, (31, 45, 1), np.uint8)
+        more = ImageSet.of([array], ["noise"]).with_smaller_copies((*self.FACTORS, 0.37), 1)
+        for index in range(1, 6):
+            height, width = more.sizes[index].tolist()
+            picture = Image.fromarray(array[:, :, 0].astype(np.float32))
+            theirs = np.array(picture.resize((width, height), Image.Resampling.BICUBIC))
+            ours = gray_levels(more, index)[:, :, 0]
+            assert abs(ours - theirs.clip(0, 255)).max() < 0.5 + 1e-3
+
+    def test_of_a_photo_they_are_what_pillow_makes_in_8_bits(self):
+        array = chelsea()[100:200, 120:240]
+        more = ImageSet.of([array], ["chelsea"]).with_smaller_copies(self.FACTORS, 48)
+        assert more.sizes.tolist() == [[100, 120], [90, 108], [80, 96], [70, 84], [60, 72]]
+        for index in range(1, 5):
+            height, width = more.sizes[index].tolist()
+            picture = Image.fromarray(array).resize((width, height), Image.Resampling.BICUBIC)
+            difference = abs(gray_levels(more, index).astype(int) - np.asarray(picture))
+            assert difference.max() <= 1
+            assert difference.mean() < 0.25
+
+    @given(st.lists(st.integers(0, 255), min_size=3, max_size=3), sides, sides)
+    def test_constants_stay(self, color, height, width):
+        image = np.full((height, width, 3), color, np.uint8)
+        more = ImageSet.of([image], ["flat"]).with_smaller_copies(self.FACTORS, 1)
+        assert len(more) == 5
+        assert more.pixels.unique(dim=0).tolist() == [color]
+
+    @pytest.mark.parametrize("axis", [0, 1])
+    def test_ramps_stay(self, axis):
+        """A pixel of a copy is where its middle is: half a pixel aside would be 2 levels."""
+        ramp = np.arange(20, 200, 4, dtype=np.uint8)
+        array = np.tile(ramp[:, None, None], (1, 30, 1))
+        images = ImageSet.of([array if axis == 0 else array.swapaxes(0, 1)], ["ramp"])
+        more = images.with_smaller_copies(self.FACTORS, 1)
+        for index in range(1, 5):
+            copy = gray_levels(more, index)[:, :, 0].swapaxes(0, axis)
+            place = (np.arange(len(copy)) + 0.5) * len(ramp) / len(copy) - 0.5
+            inner = slice(3, -3)  # at its ends a ramp is cut off
+            assert abs(copy - (20 + 4 * place)[:, None])[inner].max() < 0.65
+
+    def test_without_copies_the_set_is_as_it_was(self):
+        images = numbered([(9, 12), (8, 7)])
+        for factors, least in (((), 1), (self.FACTORS, 12)):
+            more = images.with_smaller_copies(factors, least)
+            assert more.names == images.names
+            assert more.digest() == images.digest()
 
 
 def test_an_image_is_what_was_given():

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from fwnet.data.folders import DataError
 from fwnet.data.seeds import keyed_generator
@@ -121,6 +122,25 @@ class ImageSet:
             top, left = (max(0, length - side) // 2 for length in sides)
             parts.append(self._stored(index)[top : top + side, left : left + side])
         return self._joined(parts, self.names)
+
+    def with_smaller_copies(self, factors: Sequence[float], least: int) -> Self:
+        """These images and, after them, the same at sizes s·h × s·w for each factor s < 1.
+
+        Bicubic, rounded as a file would be. Copies that are less than `least` pixels high or wide
+        are left out.
+        """
+        images = [self._stored(index) for index in range(len(self))]
+        names = list(self.names)
+        for factor in factors:
+            for index, sides in enumerate(self.sizes.tolist()):
+                height, width = (round(factor * side) for side in sides)
+                if min(height, width) < least:
+                    continue
+                image = self._stored(index).permute(2, 0, 1)[None].double()
+                copy = interpolate(image, (height, width), mode="bicubic", antialias=True)
+                images.append(copy[0].round().clamp(0, 255).byte().permute(1, 2, 0))
+                names.append(f"{self.names[index]} × {factor:g}")
+        return self._joined(images, names)
 
     def crops(self, count: int, size: int, generator: torch.Generator) -> Tensor:
         """Squares drawn at random, mirrored and turned at random: (count, channel, size, size).
