@@ -11,6 +11,8 @@ from fwnet.experiments.runs import Job
 
 __all__ = ["climb", "learning_rates"]
 
+BY_CHANCE = 0.005  # dB: less than what short trainings differ by from seed to seed
+
 
 def learning_rates(
     lab: Lab, result: Result, trials: Mapping[str, Callable[[float], Job]]
@@ -37,7 +39,10 @@ def learning_rates(
 
 
 def climb(lab: Lab, trial: Callable[[float], Job], rate: float = 2e-3) -> dict[float, float]:
-    """PSNR by learning rate: doubled as long as that helps or, if it never does, halved."""
+    """PSNR by learning rate: doubled as long as that helps or, if it never does, halved.
+
+    It helps if it gains more than 0.005 dB: otherwise both directions are tried.
+    """
 
     def figure(rate: float) -> float:
         (record,) = lab.runner.run([trial(rate)])
@@ -51,7 +56,7 @@ def climb(lab: Lab, trial: Callable[[float], Job], rate: float = 2e-3) -> dict[f
         current = rate
         while True:
             tried[current * factor] = figure(current * factor)
-            if tried[current * factor] <= tried[current]:
+            if tried[current * factor] <= tried[current] + BY_CHANCE:
                 break
             current *= factor
         if current != rate:
