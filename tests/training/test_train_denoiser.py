@@ -171,6 +171,26 @@ class TestRecipe:
     def test_the_mean_of_a_short_training_is_short(self, num_steps, average):
         assert denoiser_settings(ConvFWNet(2, 2), CPU, num_steps)["average"] == average
 
+    @pytest.mark.parametrize(
+        "network",
+        [
+            ConvFWNet(2, 2),
+            ConvFWNet(2, 2, residual=False, eps=0.0),
+            ConvLISTA(2, 2),
+            DnCNN(3, 2),
+            DnCNN(3, 2, batch_norm=False),
+        ],
+    )
+    def test_no_form_has_settings_of_its_own(self, network):
+        settings = denoiser_settings(network, CPU)
+        assert {name: settings[name] for name in DENOISING_RECIPE.settings} == {
+            "num_epochs": 10,
+            "batch_size": 128,
+            "clip_norm": 0.1,
+            "weight_decay": 0.0,
+        }
+        assert DENOISING_RECIPE.settings.items() <= DENOISING_RECIPE.shown.items()
+
     def test_settings_are_settings(self):
         config = TrainingConfig(**denoiser_settings(ConvFWNet(2, 2), CPU))
         assert config.num_epochs == 10

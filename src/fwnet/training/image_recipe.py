@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,7 +12,7 @@ import torch
 from fwnet.data import keyed_generator
 from fwnet.models import ImageModel, Model, create_model
 
-__all__ = ["ImageRecipe"]
+__all__ = ["ImageRecipe", "form_of"]
 
 LEARNING_RATE = 1e-3  # of networks that no recipe knows
 SMALL_OUTPUT = 0.1  # the gain of last kernels that begin small
@@ -34,6 +34,7 @@ class ImageRecipe:
         small_outputs: Forms whose last kernel begins small: what they add to their input is little
             at first.
         average: The factor of the running mean of the weights.
+        own_settings: By form: those of `settings` that are others for it.
     """
 
     networks: Mapping[str, Mapping[str, Any]]
@@ -43,17 +44,28 @@ class ImageRecipe:
     rates_in_words: str
     small_outputs: frozenset[str]
     average: float = 0.999
+    own_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def shown(self) -> dict[str, Any]:
         """What --help says of the settings: numbers, and words for what depends on something."""
         return {
-            **self.settings,
+            **{name: self._in_words(name) for name in self.settings},
             "learning_rate": f"{self.rates_in_words}; half of it with --start",
             "average": f"{self.average:g}; less in a training of under "
             f"{LOOKS_BACK / (1 - self.average):.0f} steps",
             "precision": "bf16 on a GPU, else float32",
         }
+
+    def _in_words(self, name: str) -> Any:
+        """A setting of all, and what it is for the forms that have their own."""
+        usual = self.settings[name]
+        own = [
+            f"{form.replace(', no ', ' without ')} {settings[name]:g}"
+            for form, settings in self.own_settings.items()
+            if name in settings
+        ]
+        return f"{usual:g}; {', '.join(own)}" if own else usual
 
     def settings_for(
         self, network: ImageModel, device: torch.device, num_steps: int, *, goes_on: bool
@@ -69,11 +81,15 @@ class ImageRecipe:
         count = network.config.get("num_layers", 1)
         rate = next(rate for most, rate in rates.items() if count <= most)
         return {
-            **self.settings,
+            **self.settings_of(form),
             "learning_rate": rate / 2 if goes_on else rate,
             "average": max(0.0, min(self.average, round(1 - LOOKS_BACK / num_steps, 4))),
             "precision": "bf16" if device.type == "cuda" else "float32",
         }
+
+    def settings_of(self, form: str) -> dict[str, Any]:
+        """The settings of a form that depend neither on depth nor on the machine."""
+        return {**self.settings, **self.own_settings.get(form, {})}
 
     def kind(self, model: str | None, start: Model | None) -> str:
         """The name of a network that is asked for: that of `start`, or the usual one."""

@@ -17,7 +17,7 @@ from fwnet.models import ImageModel
 from fwnet.models.conv_coding_network import ConvCodingNetwork
 from fwnet.training.checkpoint import RunFolder
 from fwnet.training.config import TrainingConfig
-from fwnet.training.image_recipe import ImageRecipe
+from fwnet.training.image_recipe import ImageRecipe, form_of
 from fwnet.training.image_task import ImageTask, decibels
 from fwnet.training.learning_images import (
     ImageSource,
@@ -101,8 +101,9 @@ class ImageTraining:
         self.num_held, self.checkpoint_seconds = validation, checkpoint_seconds
         self.resume, self.force = resume, force
         self.tell, self.progress = tell or (lambda _: None), progress or (lambda _: None)
-        given = {**recipe.settings, **(settings or {})}
-        num_steps = steps_per_epoch * TrainingConfig(**given).num_epochs
+        given = dict(settings or {})
+        own = recipe.settings_of(form_of(type(network).__name__, network.config))
+        num_steps = steps_per_epoch * TrainingConfig(**{**own, **given}).num_epochs
         usual = recipe.settings_for(network, self.device, num_steps, goes_on=start is not None)
         self.config = TrainingConfig(**{**usual, **given})
         if start is not None:
