@@ -25,6 +25,7 @@ class ImageTraining:
     crop_size = 0
     learning_rate = 0.0  # of the recipe, for NETWORK
     clip_norm = 0.0  # … as well
+    num_epochs = 0  # … of all networks
 
     def save_start(self, path):
         """A network like NETWORK for what is learned unless something else is said."""
@@ -136,8 +137,9 @@ class SettingsConformance(ImageTraining):
 
     def test_help_shows_the_recipe(self):
         shown = run("train", self.command, "--help").stdout
-        for words in ("0.999; less", "(10)", "bf16 on a GPU, else float32", *self.help_words):
-            assert words in shown
+        words = ("0.999; less", f"({self.num_epochs})", "bf16 on a GPU, else float32")
+        for part in (*words, *self.help_words):
+            assert part in shown
         assert f"fwnet train {self.command} --data photos --" in shown
 
 

@@ -29,6 +29,7 @@ class Denoise(ImageTraining):
     crop_size = 16
     learning_rate = 8e-3
     clip_norm = 0.1
+    num_epochs = 10
 
     def save_start(self, path):
         ConvFWNet(2, 4).save(path, {"sigma": 25.0})

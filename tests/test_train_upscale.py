@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fwnet.models import SRCNN, VDSR, ConvFWNet, ConvLISTA
-from fwnet.training import SuperResolution, learning_images
+from fwnet.training import SuperResolution, TrainingConfig, learning_images
 from fwnet.zoo import list_models
 from tests.image_trainings import (
     NETWORK,
@@ -31,6 +31,7 @@ class Upscale(ImageTraining):
     crop_size = 12
     learning_rate = 2e-3  # of two layers
     clip_norm = 0.01
+    num_epochs = 20
 
     def save_start(self, path):
         ConvFWNet(2, 4, scale=3).save(path)
@@ -40,7 +41,7 @@ class TestResult(Upscale, ResultConformance):
     given = ("--scale", 2)
     figures = r"validation PSNR \d\d\.\d\d dB after epoch 3; bicubic enlargement has \d\d\.\d\d dB"
     network = ConvFWNet(2, 4, scale=2, output_gain=0.1)
-    notes = {"scale": 2}
+    notes = {"scale": 2, "smaller_copies": True}
     scale = 2
 
     def test_a_network_that_sees_the_enlarged_image(self, photos, tmp_path):
@@ -71,10 +72,43 @@ class TestResult(Upscale, ResultConformance):
         self.check_network(network, expected)
         assert about(tmp_path / "net")["notes"]["scale"] == 3
 
+    def test_with_and_without_smaller_copies(self, photos, tmp_path):
+        """What is learned is another matter; the same option gives the same."""
+        options = {"usual": (), "with": ("--smaller-copies",), "without": ("--no-smaller-copies",)}
+        for name, option in options.items():
+            self.trained(photos, tmp_path / name, *option)
+            told = about(tmp_path / name)["notes"]["smaller_copies"]
+            assert told is (name != "without")
+        assert_same(weights(tmp_path / "with"), weights(tmp_path / "usual"))
+        one, other = (weights(tmp_path / name)["first.weight"] for name in ("with", "without"))
+        assert not torch.equal(one, other)
+
 
 class TestSettings(Upscale, SettingsConformance):
-    help_words = ("(64)", "(0.01)", "SRCNN 0.001")
+    help_words = ("(64)", "(0.01; VDSR without batch norm 0.003, SRCNN 0.1)", "SRCNN 0.002")
     help_words += ("fwnet train upscale --data photos --scale 3 -o mynet",)
+    help_words += ("--smaller-copies", "--no-smaller-copies", "[default: smaller-copies]")
+
+    @pytest.mark.parametrize(
+        ("options", "usual"),
+        [
+            (("--model", "SRCNN"), 0.1),
+            (("--model", "VDSR", *NETWORK), 0.003),
+            (("--model", "VDSR", "--batch-norm", *NETWORK), 0.01),
+            (("--plain", *NETWORK), 0.01),
+        ],
+    )
+    def test_networks_with_settings_of_their_own(self, photos, tmp_path, options, usual):
+        (tmp_path / "c.toml").write_text("clip_norm = 0.5\nseed = 4\n")
+        said = {
+            "nothing": ((), usual),
+            "file": (("--config", tmp_path / "c.toml"), 0.5),
+            "option": (("--config", tmp_path / "c.toml", "--clip-norm", "0.25"), 0.25),
+        }
+        for name, (more, expected) in said.items():
+            short = ("--num-epochs", 1, "--steps-per-epoch", 1, *more)
+            self.trained(photos, tmp_path / name, *short, network=options)
+            assert TrainingConfig.read(tmp_path / name / "config.toml").clip_norm == expected
 
 
 class TestFolders(Upscale, FoldersConformance):
@@ -134,6 +168,10 @@ class TestStopping(Upscale, StoppingConformance):
         [
             (("--scale", "2"), "was begun with scale 3, got scale 2"),
             (("--enlarged",), "was begun with other data"),
+            (
+                ("--no-smaller-copies",),
+                "was begun with smaller_copies True, got smaller_copies False",
+            ),
         ],
     )
     def test_another_enlargement(self, photos, begun, options, message):

@@ -15,6 +15,7 @@ from fwnet.training.learning_images import (
     files_for_upscaling,
     read_learning_images,
 )
+from tests.real_data import DATA, needs
 from tests.trainings import save_noise
 
 OUTPUT = Path("net")
@@ -176,6 +177,14 @@ class TestUpscaling:
         expected = "5 images of T91 and of the Berkeley segmentation data set (BSDS500)"
         assert found.description == expected + (f", {held} others to validate" if held else "")
         assert told[-1] == ReadingProgress(5 + held, 5 + held)
+
+    @needs("t91", "bsds500")
+    def test_the_published_ones_as_they_are(self, monkeypatch):
+        monkeypatch.setenv("FWNET_DATA", str(DATA))
+        source = files_for_upscaling(None, OUTPUT)
+        assert (len(source.files), len(source.held_files)) == (91 + 199, 12)
+        assert len({*source.files, *source.held_files}) == 302
+        assert "302003" not in {path.stem for path in source.files}  # woman of Set5
 
     def test_a_folder_is_one_as_for_denoising_but_no_image_is_left_out(self, tmp_path):
         for name in [*sorted(BSD68), "1", "2"]:

@@ -4,6 +4,7 @@ import math
 import os
 import signal
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tests.real_data import DATA, needs
 CONFIG = TrainingConfig(num_epochs=2, batch_size=4, learning_rate=0.01, average=0.9)
 ALL = slice(None)
 SEEN = pytest.mark.parametrize("low_resolution", [False, True])
+FACTORS = (0.9, 0.8, 0.7, 0.6)
 
 
 def noise(count=4, seed=0):
@@ -160,6 +162,29 @@ class TestBatches:
         assert {image for image, _, _ in places} == set(range(4))
         assert len(places) > 20
 
+    @SEEN
+    @pytest.mark.parametrize("scale", [2, 3])
+    def test_crops_of_copies_as_well(self, scale, low_resolution):
+        """… which are degraded as images of their own are: they are not degraded images' copies."""
+        one = task(scale=scale, low_resolution=low_resolution, smaller_copies=True)
+        images = noise().with_smaller_copies(FACTORS, 12)
+        assert len(images) == 20
+        x, wanted = one.batch(0, ALL, replace(CONFIG, batch_size=150))
+        factor = scale if low_resolution else 1
+        side, found = 12 // factor, []
+        for seen, crop in zip(x[:, 0], wanted[:, 0], strict=True):
+            image, row, column, turn = find(crop, images)
+            found.append(image)
+            large = whole(images[image], scale)
+            assert row + 12 <= large.shape[2]
+            assert column + 12 <= large.shape[3]
+            top, left = row // factor, column // factor
+            square = degraded(large, scale, low_resolution)[0, 0, top:, left:][:side, :side]
+            torch.testing.assert_close(seen, turn(square))
+        # All are equally likely, the smallest copies too.
+        assert set(found) == set(range(20))
+        assert max(map(found.count, found)) < 7.5 + 5 * math.sqrt(7.5)
+
     def test_an_epoch_has_as_many_steps_as_its_crops_fill(self):
         assert task(crops_per_epoch=43).steps_per_epoch(CONFIG) == 10
 
@@ -182,6 +207,54 @@ def find(crop, images):
                 (back,) = [turn for turn in TURNS if torch.equal(turn(windows[row, column]), crop)]
                 return index, row, column, back
     raise AssertionError("not a square of the images")
+
+
+class TestSmallerCopies:
+    OPTIONS = {"scale": 3, "low_resolution": True, "crop_size": 12}
+
+    def test_small_images_have_fewer(self):
+        """Only those that a crop can be cut out of: of the smallest images none."""
+        lengths = {12: 0, 13: 1, 14: 1, 16: 2, 18: 3, 20: 4, 40: 4}
+        arrays = [np.zeros((length, 50, 1), np.uint8) for length in lengths]
+        images = ImageSet.of(arrays, [str(length) for length in lengths])
+        one = SuperResolution(images, **self.OPTIONS, smaller_copies=True)
+        expected = [
+            f"{length} × {factor}"
+            for index, factor in enumerate(FACTORS)
+            for length, count in lengths.items()
+            if index < count
+        ]
+        assert one.images.names == (*map(str, lengths), *expected)
+        assert one.degraded_images.names == one.images.names
+        assert (one.images.sizes % 3 == 0).all()
+        assert torch.equal(one.images.sizes, 3 * one.degraded_images.sizes)
+        assert one.images.sizes.min() == 12
+
+    @SEEN
+    def test_it_learns_what_a_set_that_has_them_teaches(self, low_resolution):
+        options = {**self.OPTIONS, "low_resolution": low_resolution}
+        one = SuperResolution(noise(), **options, smaller_copies=True)
+        same_set = noise().with_smaller_copies(FACTORS, 12)
+        other = SuperResolution(same_set, **options)
+        assert one.images.names == same_set.names
+        assert one.fingerprint() == other.fingerprint()
+        assert same(one.batch(3, ALL, CONFIG), other.batch(3, ALL, CONFIG))
+
+    def test_they_are_asked_for(self):
+        one = task()
+        assert one.images.names == noise().names
+        assert one.fingerprint() == task(smaller_copies=False).fingerprint()
+        assert not same(one.batch(0, ALL, CONFIG), task(smaller_copies=True).batch(0, ALL, CONFIG))
+
+    def test_nothing_is_validated_with_them(self):
+        one, other = task(), task(smaller_copies=True)
+        assert other.validation.digest() == one.validation.digest()
+        assert other.validate_bicubic() == one.validate_bicubic()
+
+    def test_images_must_be_as_large_as_a_crop_all_the_same(self):
+        message = r"noise 0 must have at least 30 × 30 pixels, the size of a crop, got \d+ × \d+"
+        with pytest.raises(DataError, match=message):
+            task(crop_size=30, smaller_copies=True)
 
 
 def test_the_loss_is_the_mean_squared_error():
@@ -293,16 +366,16 @@ class TestErrors:
     @given(st.integers(2, 5), st.integers(1, 4), st.integers(0, 9), st.integers(0, 9))
     @settings(max_examples=30)
     def test_what_is_large_enough_for_a_crop_stays_so(self, scale, times, more_high, more_wide):
-        """Though images are cut to multiples of the scale."""
+        """Though images, and copies of them, are cut to multiples of the scale."""
         size = times * scale
         array = np.random.default_rng(0).integers(
             0, 256, (size + more_high, size + more_wide, 1), np.uint8
         )
         images = ImageSet.of([array], ["x"])
-        for low_resolution in (True, False):
-            one = SuperResolution(
-                images, scale=scale, low_resolution=low_resolution, crop_size=size
-            )
+        for low_resolution, copies in product((True, False), repeat=2):
+            options = {"low_resolution": low_resolution, "smaller_copies": copies}
+            one = SuperResolution(images, scale=scale, crop_size=size, **options)
+            assert one.images.sizes.min() >= size
             x, wanted = one.batch(0, ALL, CONFIG)
             assert x.isfinite().all()
             assert wanted.shape == (4, 1, size, size)
@@ -316,6 +389,7 @@ def test_fingerprints_tell_trainings_apart():
         task(low_resolution=False),
         task(crop_size=9),
         task(crops_per_epoch=44),
+        task(smaller_copies=True),
         SuperResolution(noise(), **options),
         SuperResolution(noise(seed=3), noise(3, seed=1), **options),
         SuperResolution(noise(), noise(3, seed=4), **options),

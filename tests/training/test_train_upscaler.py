@@ -13,12 +13,13 @@ from fwnet.training import (
     TrainingConfig,
     TrainingError,
     make_upscaler,
+    train,
     train_upscaler,
     trained_scale,
     upscaler_settings,
 )
 from fwnet.training.upscaler_recipe import UPSCALING_RECIPE
-from tests.trainings import about, chosen_rate, save_noise
+from tests.trainings import about, assert_same, chosen_rate, save_noise
 
 CPU = torch.device("cpu")
 
@@ -112,7 +113,7 @@ class TestRecipe:
             (VDSR(5, 2), 1e-3),
             (VDSR(20, 2), 1e-3),
             (VDSR(20, 2, batch_norm=True), 1e-3),
-            (SRCNN(), 1e-3),
+            (SRCNN(), 2e-3),
         ],
     )
     def test_learning_rates(self, network, rate):
@@ -135,22 +136,60 @@ class TestRecipe:
             ("VDSR (5 layers)", "table", {"num_layers": 5}),
             ("VDSR (5 layers)", "ablation", {"num_layers": 5}),
             ("VDSR (5 layers) + BN", "table", {"num_layers": 5, "batch_norm": True}),
-            ("SRCNN (9-5-5)", "table", {}),
+            ("SRCNN (9-1-5)", "table", {}),
         ],
     )
     def test_it_is_what_was_measured(self, method, experiment, options):
         measured = FAMILIES[method]
         network = make_upscaler(measured.model, scale=3, **options)
-        sizes = {"kernel_sizes": [9, 1, 5]} if measured.model == "SRCNN" else {}  # the published
-        expected = create_model(measured.model, **measured.options | sizes)
-        assert network.config == expected.config
+        assert network.config == create_model(measured.model, **measured.options).config
         rate = upscaler_settings(network, CPU)["learning_rate"]
         assert rate == chosen_rate(f"upscale-{experiment}", method)
+
+    @pytest.mark.parametrize(
+        ("network", "clip_norm"),
+        [
+            (ConvFWNet(4, 2), 0.01),
+            (ConvFWNet(19, 2, scale=3), 0.01),
+            (ConvFWNet(4, 2, residual=False, eps=0.0), 0.01),
+            (VDSR(5, 2), 0.003),
+            (VDSR(20, 2, output_gain=0.1), 0.003),
+            (VDSR(5, 2, batch_norm=True), 0.01),
+            (SRCNN(), 0.1),
+            (SRCNN((9, 5, 5)), 0.1),
+        ],
+    )
+    def test_forms_have_settings_of_their_own(self, network, clip_norm):
+        for goes_on in (False, True):
+            settings = upscaler_settings(network, CPU, goes_on=goes_on)
+            assert settings["clip_norm"] == clip_norm
+            same = {name: settings[name] for name in UPSCALING_RECIPE.settings}
+            assert same == {**UPSCALING_RECIPE.settings, "clip_norm": clip_norm}
+
+    def test_settings_of_their_own_are_shown(self):
+        shown = UPSCALING_RECIPE.shown
+        assert shown["clip_norm"] == "0.01; VDSR without batch norm 0.003, SRCNN 0.1"
+        # Where all have the same it is a number, as before.
+        names = ("num_epochs", "batch_size", "weight_decay")
+        assert [shown[name] for name in names] == [20, 64, 0.0]
+        own = {"SRCNN": {"batch_size": 16, "clip_norm": 1e-4}, "VDSR": {"batch_size": 8}}
+        other = dataclasses.replace(UPSCALING_RECIPE, own_settings=own)
+        assert other.shown["batch_size"] == "64; SRCNN 16, VDSR 8"
+        assert other.shown["clip_norm"] == "0.01; SRCNN 0.0001"
+        assert other.settings_of("VDSR") == {**other.settings, "batch_size": 8}
+        assert other.settings_of("VDSR, no batch norm") == other.settings
+        assert other.settings == UPSCALING_RECIPE.settings
+
+    def test_settings_of_their_own_are_of_forms_and_settings_that_there_are(self):
+        assert set(UPSCALING_RECIPE.own_settings) <= set(UPSCALING_RECIPE.learning_rates)
+        for own in UPSCALING_RECIPE.own_settings.values():
+            assert set(own) <= set(UPSCALING_RECIPE.settings)
+            assert not own.items() & UPSCALING_RECIPE.settings.items()
 
     def test_settings_are_settings(self):
         network = make_upscaler(scale=3, channels=2, num_layers=2)
         config = TrainingConfig(**upscaler_settings(network, CPU))
-        assert (config.num_epochs, config.batch_size, config.average) == (10, 64, 0.999)
+        assert (config.num_epochs, config.batch_size, config.average) == (20, 64, 0.999)
         assert (config.clip_norm, config.weight_decay) == (0.01, 0.0)
         assert upscaler_settings(network, torch.device("cuda"))["precision"] == "bf16"
         assert upscaler_settings(network, CPU, 10)["average"] == 0.5
@@ -200,6 +239,67 @@ class TestTraining:
         bicubic = task.validate_bicubic()
         assert report.input_psnr == pytest.approx(20 * math.log10(255 / bicubic), abs=1e-3)
         assert told[-1].shown_validation.endswith(" dB")
+
+    @pytest.mark.parametrize("network", [ConvFWNet(2, 3, scale=3), VDSR(2, 3)])
+    @pytest.mark.parametrize(("asked", "copies"), [({}, True), ({"smaller_copies": False}, False)])
+    def test_smaller_copies_unless_nobody_wants_them(
+        self, photos, tmp_path, network, asked, copies
+    ):
+        """Again, with a task of its own: the weights are those of that, to the last digit."""
+        again = create_model(type(network).__name__, **network.config)
+        again.load_state_dict(network.state_dict())
+        options = {"settings": self.SHORT, **asked, **self.OPTIONS}
+        report = train_upscaler(network, photos, tmp_path / "net", **options)
+        task = SuperResolution(
+            report.images.learn,
+            report.images.held,
+            scale=3,
+            low_resolution=network.scale == 3,
+            crop_size=12,
+            crops_per_epoch=6,
+            smaller_copies=copies,
+        )
+        assert len(task.images) == len(report.images.learn) * (5 if copies else 1) > 1
+        train(again, task, TrainingConfig.read(tmp_path / "net" / "config.toml"))
+        assert_same(again.state_dict(), network.state_dict())
+        assert about(tmp_path / "net")["notes"]["smaller_copies"] is copies
+
+    @pytest.mark.parametrize("begun", [False, True])
+    @pytest.mark.parametrize("side", [20, 12])
+    def test_a_run_is_not_continued_with_or_without_them(self, tmp_path, begun, side):
+        """Not even if no image is large enough for copies: what is asked for counts."""
+        save_noise(tmp_path / "photos" / "one.png", side, side)
+        options = {"settings": self.SHORT, "smaller_copies": begun, **self.OPTIONS}
+        places = tmp_path / "photos", tmp_path / "net"
+        train_upscaler(ConvFWNet(1, 2, scale=3), *places, **options)
+        other = {**options, "smaller_copies": not begun, "resume": True}
+        message = f"was begun with smaller_copies {begun}, got smaller_copies {not begun}: go on"
+        with pytest.raises(TrainingError, match=message):
+            train_upscaler(ConvFWNet(1, 2, scale=3), *places, **other)
+        train_upscaler(ConvFWNet(1, 2, scale=3), *places, **{**options, "resume": True})
+
+    @pytest.mark.parametrize(
+        ("make", "usual"),
+        [
+            (lambda: SRCNN((3, 1, 3), (2, 2)), 0.1),
+            (lambda: VDSR(2, 3), 0.003),
+            (lambda: VDSR(2, 3, batch_norm=True), 0.01),
+            (lambda: ConvFWNet(2, 3, scale=3), 0.01),
+        ],
+    )
+    def test_the_users_settings_go_before_those_of_the_form(self, photos, tmp_path, make, usual):
+        for given, expected in (
+            ({}, usual),
+            ({"clip_norm": 0.5}, 0.5),
+            ({"clip_norm": 0.01}, 0.01),  # that of all
+            ({"clip_norm": None}, None),  # nothing is cut
+        ):
+            place = tmp_path / str(given.get("clip_norm", "net"))
+            settings = {"num_epochs": 1, "batch_size": 1, **given}
+            train_upscaler(make(), photos, place, settings=settings, **self.OPTIONS)
+            config = TrainingConfig.read(place / "config.toml")
+            assert config.clip_norm == expected
+            assert (config.num_epochs, config.batch_size, config.weight_decay) == (1, 1, 0.0)
 
     @pytest.mark.parametrize(("scale", "size"), [(2, 48), (3, 48), (4, 48), (5, 45), (17, 51)])
     def test_crops_by_the_scale(self, tmp_path, scale, size):

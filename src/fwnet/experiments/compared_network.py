@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fwnet.experiments.experiment import Lab
-from fwnet.training.image_recipe import ImageRecipe
+from fwnet.training.image_recipe import ImageRecipe, form_of
 
 __all__ = ["SEEDS", "ComparedNetwork", "steps_per_epoch"]
 
@@ -38,6 +38,11 @@ class ComparedNetwork:
     family: str
     recipe: ClassVar[ImageRecipe]
 
+    @property
+    def form(self) -> str:
+        """What the recipe calls it."""
+        return form_of(self.model, {**self.recipe.networks.get(self.model, {}), **self.options})
+
     def settings(
         self,
         lab: Lab,
@@ -51,7 +56,7 @@ class ComparedNetwork:
         others: Settings that are not those of the recipe.
         """
         settings: dict[str, Any] = {
-            **self.recipe.settings,
+            **self.recipe.settings_of(self.form),
             "average": self.recipe.average,
             "precision": "bf16",
             "compile": True,

@@ -106,7 +106,7 @@ def files_for_upscaling(
     """The images in a folder and those below it, or T91 and Berkeley images.
 
     Args:
-        folder: Where they are; None for the 91 images and the 200 that Berkeley trains with, which
+        folder: Where they are; None for the 91 images and 199 that Berkeley trains with, which
             are validated with images that Berkeley tests with.
         output: As in `files_for_denoising`.
         num_held: How many those are; None for 12.

@@ -17,6 +17,8 @@ from fwnet.training.image_task import ImageTask, gray_levels
 
 __all__ = ["SuperResolution", "check_crop_size", "check_scale", "degraded", "whole"]
 
+SMALLER_COPIES = (0.9, 0.8, 0.7, 0.6)  # of the height and width
+
 
 class SuperResolution(ImageTask):
     """min_W mean ‖f_W(x↓) − x‖²   or   mean ‖f_W(x↓↑) − x‖²   over crops x of images.
@@ -30,6 +32,8 @@ class SuperResolution(ImageTask):
         low_resolution: Whether the network sees the small image; else the one that was enlarged.
         crop_size: The side of a crop of x, a multiple of the scale.
         crops_per_epoch: How many crops an epoch has.
+        smaller_copies: Whether to learn from copies of the images as well, of 0.9, 0.8, 0.7 and 0.6
+            of their sizes: that makes more of few images.
     """
 
     def __init__(
@@ -41,6 +45,7 @@ class SuperResolution(ImageTask):
         low_resolution: bool,
         crop_size: int = 48,
         crops_per_epoch: int = 64_000,
+        smaller_copies: bool = False,
     ) -> None:
         check_scale(scale)
         super().__init__(images, validation, crop_size=crop_size, crops_per_epoch=crops_per_epoch)
@@ -51,6 +56,8 @@ class SuperResolution(ImageTask):
         if validation is not None:  # a border is left out of what is validated
             validation.check_sides(3 * scale, "three times the scale")
         self.scale, self.low_resolution = scale, low_resolution
+        if smaller_copies:
+            images = images.with_smaller_copies(SMALLER_COPIES, crop_size)
         wholes = [whole(images[index], scale) for index in range(len(images))]
         self.images = _held([(255 * image).round().byte() for image in wholes], images.names)
         seen = [255 * degraded(image, scale, low_resolution) for image in wholes]

@@ -31,6 +31,7 @@ def train_upscaler(
     settings: Mapping[str, Any] | None = None,
     crop_size: int | None = None,
     steps_per_epoch: int = 1000,
+    smaller_copies: bool = True,
     validation: int | None = None,
     device: str | torch.device = "cpu",
     resume: bool = False,
@@ -47,7 +48,7 @@ def train_upscaler(
 
     Args:
         network: f, for one channel; trained in place.
-        data: A folder of images, with those below it; None for the 91 images (T91) and the 200 that
+        data: A folder of images, with those below it; None for the 91 images (T91) and 199 that
             Berkeley trains with. What cannot be read is skipped, and the history.png of trainings.
         output: A folder for model.safetensors, the history and checkpoints.
         scale: How many times as high and wide images become.
@@ -57,6 +58,8 @@ def train_upscaler(
             (`upscaler_settings`).
         crop_size: The side of a crop x, a multiple of the scale; 48, or the largest one below.
         steps_per_epoch: How many batches of crops make an epoch.
+        smaller_copies: Whether to learn from copies of the images as well, of 0.9, 0.8, 0.7 and 0.6
+            of their sizes. That makes more of few images; it takes 3.3 times the memory for them.
         validation: How many images are held back, to see after every epoch how good it is: by
             default 12, or a tenth of a folder if that is fewer. Without a folder they are images
             that Berkeley tests with. The weights of the last epoch are kept.
@@ -105,12 +108,13 @@ def train_upscaler(
         images.held,
         scale=scale,
         low_resolution=network.scale > 1,
+        smaller_copies=smaller_copies,
         **training.crops,
     )
     return training.train(
         task,
         images,
         task.validate_bicubic,
-        facts={"scale": scale},
+        facts={"scale": scale, "smaller_copies": smaller_copies},
         notes={"task": "upscale", **(notes or {})},
     )
