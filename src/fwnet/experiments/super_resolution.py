@@ -1,6 +1,6 @@
 """Super-resolution as the experiments have it: images, trainings, tests.
 
-The protocol: networks learn from the luma of the 91 images, or of those and 200 Berkeley images;
+The protocol: networks learn from the luma of the 91 images, or of those and 199 Berkeley images;
 every choice is made on twelve other Berkeley images. They are tested on Set5 and Set14: the luma,
 cropped to multiples of the scale, is shrunk bicubically, and the network's output, rounded to 8
 bits, is compared with it where its border, as many pixels as the scale, is left out.
@@ -37,7 +37,8 @@ from fwnet.training.super_resolution import degraded, whole
 
 __all__ = ["Bicubic", "UpscalingTraining", "evaluate", "learning_images", "test_images"]
 
-Data = Literal["t91", "t91+berkeley", "small"]
+# 199: without the Berkeley image that has woman of Set5 in it. Copies: smaller ones of all images.
+Data = Literal["t91", "t91+copies", "t91+berkeley199", "t91+berkeley199+copies", "small"]
 
 
 @lru_cache(maxsize=2)
@@ -46,7 +47,7 @@ def learning_images(data: Data) -> tuple[ImageSet, ImageSet]:
     if data == "small":
         return read_luma_images(small_files()[0]).middles(240).split(1)
     files = t91_files()
-    if data == "t91+berkeley":
+    if "berkeley199" in data:
         files = [*files, *berkeley_training_files()]
     return read_luma_images(files), read_luma_images(berkeley_validation_files())
 
@@ -88,6 +89,7 @@ class UpscalingTraining(ImageJob):
             low_resolution=network.scale > 1,
             crop_size=self.crop_size,
             crops_per_epoch=self.crops_per_epoch,
+            smaller_copies=self.data.endswith("copies"),
         )
 
     def tests(self, network: ImageModel, device: torch.device) -> list[Record]:

@@ -46,7 +46,6 @@ class Network(ComparedNetwork):
         scale: int = 3,
         num_epochs: int | None = None,
         crop_size: int = 48,
-        parent: UpscalingTraining | None = None,
         tested: bool = False,
     ) -> UpscalingTraining:
         """Its training."""
@@ -64,7 +63,6 @@ class Network(ComparedNetwork):
             settings=settings,
             crop_size=crop_size,
             crops_per_epoch=steps_per_epoch(lab) * settings["batch_size"],
-            parent=None if parent is None else parent.key,
             tested=tested,
         )
 
@@ -93,9 +91,8 @@ def vdsr(num_layers: int, batch_norm: bool = False) -> Network:
 
 def srcnn(*kernel_sizes: int) -> Network:
     """SRCNN, of kernel sizes."""
-    sizes = "-".join(map(str, kernel_sizes))
-    options = {"kernel_sizes": list(kernel_sizes)}
-    return Network(f"SRCNN ({sizes})", "SRCNN", options, "SRCNN (9-5-5)")
+    name = f"SRCNN ({'-'.join(map(str, kernel_sizes))})"
+    return Network(name, "SRCNN", {"kernel_sizes": list(kernel_sizes)}, name)
 
 
 OURS = conv_fwnet("")
@@ -122,6 +119,7 @@ FAMILIES = {
         RELU,
         vdsr(5),
         vdsr(5, batch_norm=True),
+        srcnn(9, 1, 5),
         srcnn(9, 5, 5),
         DEEP,
     )
@@ -132,7 +130,7 @@ def learning_rates_of(lab: Lab, result: Result, families: Sequence[str]) -> dict
     """The learning rate of each family."""
 
     def trial(network: Network) -> Callable[[float], Job]:
-        data: Data = "t91+berkeley" if network is DEEP else "t91"
+        data: Data = "t91+berkeley199" if network is DEEP else "t91"
         return lambda rate: network.job(lab, rate, data=data, num_epochs=TUNING_EPOCHS)
 
     return learning_rates(lab, result, {name: trial(FAMILIES[name]) for name in families})
@@ -141,7 +139,10 @@ def learning_rates_of(lab: Lab, result: Result, families: Sequence[str]) -> dict
 def final_jobs(lab: Lab, network: Network, rates: dict[str, float]) -> list[UpscalingTraining]:
     """Trainings that are tested, one a seed."""
     seeds = SEEDS[:1] if lab.quick else SEEDS
-    return [network.job(lab, rates[network.family], seed, tested=True) for seed in seeds]
+    return [
+        network.job(lab, rates[network.family], seed, data="t91+copies", tested=True)
+        for seed in seeds
+    ]
 
 
 def measure_networks(
