@@ -10,7 +10,8 @@ import html
 import io
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -210,12 +211,17 @@ def show_learning(
         p, of = now.watched["p"], f"epoch {now.epoch} of {now.num_epochs}"
         progress(f"a network learns p: {of}, loss {now.loss:.3f}, p {p:.3f}")
 
-    result = fwnet.training.train(
-        network,
-        fwnet.training.CodeRegression(data.signals, data.codes, data.test_signals, data.test_codes),
-        fwnet.training.TrainingConfig(num_epochs=num_epochs, learning_rate=0.03, batch_size=500),
-        progress=show,
-    )
+    with _one_thread():
+        result = fwnet.training.train(
+            network,
+            fwnet.training.CodeRegression(
+                data.signals, data.codes, data.test_signals, data.test_codes
+            ),
+            fwnet.training.TrainingConfig(
+                num_epochs=num_epochs, learning_rate=0.03, batch_size=500
+            ),
+            progress=show,
+        )
     exact = fwnet.solve(data.test_signals.double(), data.dictionary.double(), data.ball)
     gap = exact.gap.max().item()
     figure = Figure(figsize=(9, 3.4), layout="constrained")
@@ -319,6 +325,17 @@ def _in_eight_bits(image: Tensor) -> np.ndarray:
 def _psnr(picture: np.ndarray, clean: np.ndarray) -> float:
     ours, theirs = (_in_unit_range(part)[None] for part in (picture, clean))
     return fwnet.metrics.psnr(ours, theirs).item()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Work on small matrices with one thread: more gain nothing, and wait for cores that are busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _error(codes: Tensor, targets: Tensor) -> float:
