@@ -329,7 +329,7 @@ def _psnr(picture: np.ndarray, clean: np.ndarray) -> float:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Work on small matrices with one thread: more gain nothing, and wait for cores that are busy."""
+    """Work on small matrices with one thread: more gain nothing, and wait for each other."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
