@@ -12,23 +12,20 @@ from fwnet.zoo import list_models, read_notes
 
 __all__ = ["trained_levels", "trained_scale"]
 
-LEVEL = re.compile(r".*\.denoise_.*_s([0-9]+)")  # in the name of a network of the package
+LEVELS = re.compile(r"--(sigma|max-sigma) ([0-9.]+)")  # in the command on a card
 
 
 def trained_levels(start: str, network: Model) -> tuple[float, float | None]:
     """The σ that a network was trained for, 0 to 255, and the last one where it is an interval.
 
     Args:
-        start: A name of `fwnet.list_models`, or the path of a file, whose notes say it.
+        start: A name of `fwnet.list_models`, whose card says it, or the path of a file, whose notes
+            do.
         network: What was loaded from there.
     """
     told = check_denoiser(network).noise_level_input
-    sigma: Any
-    if any(card.name == start for card in list_models()):
-        named = LEVEL.fullmatch(start)
-        sigma = float(named[1]) if named else None
-    else:
-        sigma = read_notes(start).get("sigma")
+    commands = [card.command for card in list_models() if card.name == start]
+    sigma: Any = levels_in(commands[0]) if commands else read_notes(start).get("sigma")
     match sigma:
         case [float() | int() as low, float() | int() as high]:
             return float(low), float(high)
@@ -36,6 +33,15 @@ def trained_levels(start: str, network: Model) -> tuple[float, float | None]:
             return float(sigma), float(sigma) if told else None
     expected = "--max-sigma" if told else "--sigma"
     raise ValueError(f"{start} does not say what noise it was trained for: expected {expected}")
+
+
+def levels_in(command: str) -> float | list[float] | None:
+    """The noise levels of a command; of one after another, those of the last."""
+    last = command.rpartition("&&")[2]
+    options = {name: float(value) for name, value in LEVELS.findall(last)}
+    if "max-sigma" in options:
+        return [options.get("sigma", 0.0), options["max-sigma"]]
+    return options.get("sigma")
 
 
 def trained_scale(start: str, network: Model) -> int:
