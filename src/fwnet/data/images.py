@@ -129,6 +129,9 @@ class ImageSet:
         Bicubic, rounded as a file would be. Copies that are less than `least` pixels high or wide
         are left out.
         """
+        for factor in factors:
+            if not 0 < factor < 1:
+                raise ValueError(f"factors must be in (0, 1), got {factor!r}")
         images = [self._stored(index) for index in range(len(self))]
         names = list(self.names)
         for factor in factors:

@@ -58,10 +58,12 @@ class SuperResolution(ImageTask):
         self.scale, self.low_resolution = scale, low_resolution
         if smaller_copies:
             images = images.with_smaller_copies(SMALLER_COPIES, crop_size)
-        wholes = [whole(images[index], scale) for index in range(len(images))]
-        self.images = _held([(255 * image).round().byte() for image in wholes], images.names)
-        seen = [255 * degraded(image, scale, low_resolution) for image in wholes]
-        self.degraded_images = _held(seen, images.names)
+        wanted, seen = [], []
+        for index in range(len(images)):  # one after the other: only what is kept is in memory
+            image = whole(images[index], scale)
+            wanted.append((255 * image).round().byte())
+            seen.append(255 * degraded(image, scale, low_resolution))
+        self.images, self.degraded_images = (_held(part, images.names) for part in (wanted, seen))
 
     @property
     def settings(self) -> tuple[Any, ...]:

@@ -34,7 +34,7 @@ UPSCALING_RECIPE = ImageRecipe(
     # Chosen on twelve Berkeley images after 2,000 steps on the 91 images, for ConvFWNet of 4 layers
     # in three forms (enlarged, sub-pixel, plain), VDSR of 5 with and without batch norm, SRCNN; for
     # ConvFWNet of 19 layers, sub-pixel, on 290 images. Others have that of the one they are most
-    # like. So was clip_norm.
+    # like. So was clip_norm, for ConvFWNet of 4 layers (enlarged), VDSR of 5, and SRCNN.
     learning_rates={
         "ConvFWNet": {4: 2e-3, math.inf: 4e-3},
         "ConvFWNet, sub-pixel": {4: 2e-3, math.inf: 4e-3},
@@ -51,7 +51,7 @@ UPSCALING_RECIPE = ImageRecipe(
 
 
 def upscaler_settings(
-    network: ImageModel, device: torch.device, num_steps: int = 10_000, *, goes_on: bool = False
+    network: ImageModel, device: torch.device, num_steps: int = 20_000, *, goes_on: bool = False
 ) -> dict[str, Any]:
     """The recipe's settings, by the names of `TrainingConfig`, for a network on a device.
 
