@@ -52,11 +52,12 @@ def test_a_learning_rate_is_doubled_or_halved_as_long_as_that_helps(best, asked)
     assert max(tried, key=tried.__getitem__) == pytest.approx(best)
 
 
-def test_a_gain_by_chance_does_not_keep_smaller_rates_from_being_tried():
-    figures = {4e-3: 30.004, 2e-3: 30.0, 1e-3: 30.3, 5e-4: 30.1}
+@pytest.mark.parametrize("gain", [0.004, 0.024])
+def test_a_gain_by_chance_does_not_keep_smaller_rates_from_being_tried(gain):
+    figures = {2e-3: 30.0, 4e-3: 30.0 + gain, 8e-3: 29.7, 1e-3: 30.3, 5e-4: 30.1}
     runner = FakeRunner(lambda job: figures[job.rate])
     assert climb(Lab(runner), Trial) == figures
-    assert runner.asked == [2e-3, 4e-3, 1e-3, 5e-4]
+    assert runner.asked == [2e-3, 4e-3, 8e-3, 1e-3, 5e-4]
 
 
 @given(st.integers(-8, 8), st.floats(-0.49, 0.49))

@@ -11,7 +11,7 @@ from fwnet.experiments.runs import Job
 
 __all__ = ["climb", "learning_rates"]
 
-BY_CHANCE = 0.005  # dB: less than what short trainings differ by from seed to seed
+BY_CHANCE = 0.03  # dB: as much and more lies between two short trainings with the same settings
 
 
 def learning_rates(
@@ -39,9 +39,9 @@ def learning_rates(
 
 
 def climb(lab: Lab, trial: Callable[[float], Job], rate: float = 2e-3) -> dict[float, float]:
-    """PSNR by learning rate: doubled as long as that helps or, if it never does, halved.
+    """PSNR by learning rate: doubled as long as that helps, and halved as long as that helps.
 
-    It helps if it gains more than 0.005 dB: otherwise both directions are tried.
+    It is not halved if doubling it once helps by more than chance may.
     """
 
     def figure(rate: float) -> float:
@@ -56,9 +56,9 @@ def climb(lab: Lab, trial: Callable[[float], Job], rate: float = 2e-3) -> dict[f
         current = rate
         while True:
             tried[current * factor] = figure(current * factor)
-            if tried[current * factor] <= tried[current] + BY_CHANCE:
+            if tried[current * factor] <= tried[current]:
                 break
             current *= factor
-        if current != rate:
+        if tried[2 * rate] > tried[rate] + BY_CHANCE:
             break
     return tried
