@@ -41,7 +41,7 @@ class TestNetworksOnImages:
 
     def test_settings_are_those_of_a_user_who_says_nothing(self, network):
         ours = network.settings(Lab(None), 1e-3, 1, None)
-        theirs = network.recipe.settings_for(made(network), CPU, 10_000, goes_on=False)
+        theirs = network.recipe.settings_for(made(network), CPU, 20_000, goes_on=False)
         for name in (*network.recipe.settings, "average"):
             assert ours[name] == theirs[name]
 

@@ -78,7 +78,8 @@ def test_networks_share_their_budget():
             shapes.append({**fields, "settings": settings})
     assert all(shape == shapes[0] for shape in shapes)
     settings = shapes[0]["settings"]
-    assert (shapes[0]["data"], shapes[0]["scale"], shapes[0]["crop_size"]) == ("t91+copies", 3, 48)
+    assert (shapes[0]["data"], shapes[0]["scale"], shapes[0]["crop_size"]) == ("t91", 3, 48)
+    assert shapes[0]["smaller_copies"]
     steps = shapes[0]["crops_per_epoch"] // settings["batch_size"]
     assert settings["num_epochs"] * steps == 20_000
     assert len(keys) == len(set(keys)) == 3 * len(COMPARED)
@@ -143,6 +144,7 @@ def test_trainings_that_choose_learning_rates_are_short_and_not_tested():
         assert job.settings["num_epochs"] == 2
         deep = job.options == DEEP.options
         assert job.data == ("t91+berkeley199" if deep else "t91")
+        assert not job.smaller_copies
 
 
 def tiny(**changes):
@@ -445,7 +447,7 @@ def test_networks_of_the_package_beside_vdsr():
         (20, "yes"),
         (40, "yes"),
     ]
-    tried = re.search(rf"{re.escape(DEEP.name)} (.*?)\.(?!\d)", text)[1]
+    tried = re.search(rf"{re.escape(DEEP.name)} (.*?)[;.](?!\d)", text)[1]
     assert re.findall(r"after (\d+ epochs \w+) copies", tried) == [
         "10 epochs without",
         "10 epochs with",
@@ -453,6 +455,7 @@ def test_networks_of_the_package_beside_vdsr():
         "40 epochs with",
     ]
     assert len(result.curves[f"{DEEP.name}, × 3"]["held back, by epoch"]) == 40
+    assert len(result.curves[f"{DEEP.name}, × 3, without copies"]["held back, by epoch"]) == 10
 
 
 @pytest.mark.parametrize(("above", "held"), [(-0.05, False), (0.0, True), (0.05, True)])
@@ -517,9 +520,10 @@ def test_the_command_on_a_card_is_the_training_of_the_network(card):
     assert int(option["num-epochs"]) == job.settings["num_epochs"]
     assert float(option["learning-rate"]) == job.settings["learning_rate"]
     assert int(option["seed"]) == job.settings["seed"]
-    assert option.get("data") == ("$FWNET_DATA/t91" if job.data == "t91+copies" else None)
-    assert job.data.endswith("copies")
+    assert option.get("data") == ("$FWNET_DATA/t91" if job.data == "t91" else None)
+    assert job.smaller_copies
     assert "smaller-copies" not in card.command
+    assert "smaller copies" in card.data
     assert load_shipped(card.name).config == job.network(None).config
     assert job.settings.items() <= read_notes(card.name)["settings"].items()
 
@@ -528,14 +532,13 @@ def test_trainings_that_were_tried_end_with_those_of_the_package():
     rates = dict.fromkeys(FAMILIES, 1e-3)
     tried = tried_jobs(Lab(None), rates)
     assert tried[DEEP.name][-1] == shipped_jobs(Lab(None), rates)["conv_fwnet_t19.upscale_x3"]
-    for listed in tried.values():
-        assert not any(job.tested for job in listed)
-        assert len({job.key for job in listed}) == len(listed)
-        lengths = [(job.settings["num_epochs"], job.data.endswith("copies")) for job in listed]
-        assert lengths[:3] == [(10, False), (10, True), (20, True)]
     for network in (OURS, SUB_PIXEL):
-        final = dataclasses.replace(final_jobs(Lab(None), network, rates)[0], tested=False)
-        assert tried[network.name][-1] == final
+        assert tried[network.name][-1] == final_jobs(Lab(None), network, rates)[0]
+    for listed in tried.values():
+        assert not any(job.tested for job in listed[:-1])
+        assert len({job.key for job in listed}) == len(listed)
+        lengths = [(job.settings["num_epochs"], job.smaller_copies) for job in listed]
+        assert lengths[:3] == [(10, False), (10, True), (20, True)]
 
 
 @needs("set5")

@@ -19,10 +19,11 @@ are, first weights and order). Seconds are those of one training, with several a
 H200). Errors of codes are sums over the entries of a code, means over samples (half of it is
 Caffe's loss). Unless a sentence says otherwise, learning rate, weight decay and
 number of epochs were chosen for every method and depth from one grid, on a validation split of
-data that no figure is measured on; the choices and all validation errors are in the files. "Better"
-and "worse" are told by Student's test on the seeds, at 5%. Of images PSNR is the mean over those of
-BSD68, of Set5 or of Set14; where a network has a single seed, differences below 0.1 dB are not told
-apart.
+data that no figure is measured on; the choices and all validation errors are in the files. For
+networks that work on images that is the learning rate alone: all of a table learn for as long, and
+[results/README.md](../results/README.md) says how the rest was chosen. "Better" and "worse" are
+told by Student's test on the seeds, at 5%. Of images PSNR is the mean over those of BSD68, of Set5
+or of Set14; where a network has a single seed, differences below 0.1 dB are not told apart.
 """
 
 

@@ -37,8 +37,8 @@ from fwnet.training.super_resolution import degraded, whole
 
 __all__ = ["Bicubic", "UpscalingTraining", "evaluate", "learning_images", "test_images"]
 
-# 199: without the Berkeley image that has woman of Set5 in it. Copies: smaller ones of all images.
-Data = Literal["t91", "t91+copies", "t91+berkeley199", "t91+berkeley199+copies", "small"]
+# 199: without the Berkeley image that has woman of Set5 in it.
+Data = Literal["t91", "t91+berkeley199", "small"]
 
 
 @lru_cache(maxsize=2)
@@ -47,7 +47,7 @@ def learning_images(data: Data) -> tuple[ImageSet, ImageSet]:
     if data == "small":
         return read_luma_images(small_files()[0]).middles(240).split(1)
     files = t91_files()
-    if "berkeley199" in data:
+    if data == "t91+berkeley199":
         files = [*files, *berkeley_training_files()]
     return read_luma_images(files), read_luma_images(berkeley_validation_files())
 
@@ -69,12 +69,14 @@ class UpscalingTraining(ImageJob):
 
     Attributes:
         data: What it learns from; "small" for scikit-image's pictures.
+        smaller_copies: Whether it learns from smaller copies of them as well.
         options: Of the network. With a `scale` it sees the small image, else the enlarged one.
         scale: How many times as high and wide an image becomes.
         tested: Whether the network is tested; those that choose settings are not.
     """
 
     data: Data
+    smaller_copies: bool = False
     scale: int = 3
     crops_per_epoch: int = 64_000
     tested: bool = False
@@ -89,7 +91,7 @@ class UpscalingTraining(ImageJob):
             low_resolution=network.scale > 1,
             crop_size=self.crop_size,
             crops_per_epoch=self.crops_per_epoch,
-            smaller_copies=self.data.endswith("copies"),
+            smaller_copies=self.smaller_copies,
         )
 
     def tests(self, network: ImageModel, device: torch.device) -> list[Record]:

@@ -42,13 +42,26 @@ class Network(ComparedNetwork):
         learning_rate: float,
         seed: int = 0,
         *,
-        data: Data = "t91",
+        data: Data,
+        smaller_copies: bool,
         scale: int = 3,
         num_epochs: int | None = None,
         crop_size: int = 48,
         tested: bool = False,
     ) -> UpscalingTraining:
-        """Its training."""
+        """Its training.
+
+        Args:
+            lab: Where it is to be done.
+            learning_rate: Where the learning rate starts.
+            seed: Of weights and crops.
+            data: What it learns from.
+            smaller_copies: Whether it learns from smaller copies of that as well.
+            scale: How many times as high and wide an image becomes.
+            num_epochs: How long it is; None for as long as all that are compared.
+            crop_size: The side of a crop of the large image.
+            tested: Whether the network is tested.
+        """
         settings = self.settings(lab, learning_rate, seed, num_epochs)
         options = self.options
         if "scale" in options:
@@ -57,6 +70,7 @@ class Network(ComparedNetwork):
             options = {**options, "channels": [8, 4] if self.model == "SRCNN" else 8}
         return UpscalingTraining(
             data="small" if lab.quick else data,
+            smaller_copies=smaller_copies,
             model=self.model,
             options=options,
             scale=scale,
@@ -131,7 +145,9 @@ def learning_rates_of(lab: Lab, result: Result, families: Sequence[str]) -> dict
 
     def trial(network: Network) -> Callable[[float], Job]:
         data: Data = "t91+berkeley199" if network is DEEP else "t91"
-        return lambda rate: network.job(lab, rate, data=data, num_epochs=TUNING_EPOCHS)
+        return lambda rate: network.job(
+            lab, rate, data=data, smaller_copies=False, num_epochs=TUNING_EPOCHS
+        )
 
     return learning_rates(lab, result, {name: trial(FAMILIES[name]) for name in families})
 
@@ -140,7 +156,7 @@ def final_jobs(lab: Lab, network: Network, rates: dict[str, float]) -> list[Upsc
     """Trainings that are tested, one a seed."""
     seeds = SEEDS[:1] if lab.quick else SEEDS
     return [
-        network.job(lab, rates[network.family], seed, data="t91+copies", tested=True)
+        network.job(lab, rates[network.family], seed, data="t91", smaller_copies=True, tested=True)
         for seed in seeds
     ]
 

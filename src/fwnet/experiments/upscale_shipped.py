@@ -18,7 +18,6 @@ from fwnet.experiments.super_resolution_networks import (
     OURS,
     SETS,
     SUB_PIXEL,
-    Network,
     final_jobs,
     learning_rates_of,
 )
@@ -35,6 +34,7 @@ DEEP_EPOCHS = 40
 DEEP_CROP = 72  # of the large image; with 48 a small one would hardly be larger than what is seen
 # Published figures of VDSR with 20 layers, which learned from the 91 images and 200 Berkeley ones.
 VDSR = {2: (37.53, 33.03), 3: (33.66, 29.77), 4: (31.35, 28.01)}
+LENGTHS = ((10, False), (10, True), (20, True))  # epochs, and whether there are smaller copies
 HELD_BACK = "PSNR of held-back images in dB"
 
 
@@ -50,7 +50,8 @@ def deep_job(
         lab,
         rates[DEEP.family],
         SEEDS[0],
-        data="t91+berkeley199+copies" if copies else "t91+berkeley199",
+        data="t91+berkeley199",
+        smaller_copies=copies,
         scale=scale,
         num_epochs=num_epochs,
         crop_size=DEEP_CROP,
@@ -65,20 +66,25 @@ def shipped_jobs(lab: Lab, rates: dict[str, float]) -> dict[str, UpscalingTraini
 
 
 def tried_jobs(lab: Lab, rates: dict[str, float]) -> dict[str, list[UpscalingTraining]]:
-    """Trainings × 3 with and without smaller copies, of several lengths; none is tested."""
+    """Trainings × 3, shorter ones with and without smaller copies first, then what became of them.
 
-    def shallow(network: Network, num_epochs: int, copies: bool) -> UpscalingTraining:
-        return network.job(
-            lab,
-            rates[network.family],
-            SEEDS[0],
-            data="t91+copies" if copies else "t91",
-            num_epochs=num_epochs,
-        )
-
-    lengths = ((10, False), (10, True), (20, True))
-    jobs = {one.name: [shallow(one, *length) for length in lengths] for one in (OURS, SUB_PIXEL)}
-    jobs[DEEP.name] = [deep_job(lab, rates, 3, *one) for one in (*lengths, (DEEP_EPOCHS, True))]
+    That is those of the tables, the paper's form among them, and of the package.
+    """
+    deep = [deep_job(lab, rates, 3, epochs, copies) for epochs, copies in LENGTHS]
+    jobs = {DEEP.name: [*deep, deep_job(lab, rates, 3)]}
+    for network in (OURS, SUB_PIXEL):
+        shorter = [
+            network.job(
+                lab,
+                rates[network.family],
+                SEEDS[0],
+                data="t91",
+                smaller_copies=copies,
+                num_epochs=epochs,
+            )
+            for epochs, copies in LENGTHS[:2]
+        ]
+        jobs[network.name] = [*shorter, final_jobs(lab, network, rates)[0]]
     return jobs
 
 
@@ -127,13 +133,14 @@ def measure(lab: Lab, result: Result) -> None:
     lab.runner.run([*shipped, *(job for listed in trials.values() for job in listed)])
     for name, listed in trials.items():
         for training, record in zip(listed, lab.runner.run(listed), strict=True):
-            copies = "yes" if training.data.endswith("copies") else "no"
+            copies = "yes" if training.smaller_copies else "no"
             setting = {"epochs": training.settings["num_epochs"], "smaller copies": copies}
             row = row_of(name, setting, HELD_BACK, [record["validation"]], [record])
             result.rows.append(row)
-    for scale, record in zip(SCALES, lab.runner.run(shipped), strict=True):
-        course = {"held back, by epoch": record["validation_by_epoch"]}
-        result.curves[f"{DEEP.name}, × {scale}"] = course
+    courses = {f"{DEEP.name}, × {job.scale}": job for job in shipped}
+    courses[f"{DEEP.name}, × 3, without copies"] = trials[DEEP.name][0]
+    for name, record in zip(courses, lab.runner.run(list(courses.values())), strict=True):
+        result.curves[name] = {"held back, by epoch": record["validation_by_epoch"]}
     result.findings = _findings(result)
 
 
