@@ -48,6 +48,7 @@ def test_a_key_depends_on_every_field_and_on_the_kind_of_training():
         DenoisingTraining(**shared, sigma=[0, 25]),
         DenoisingTraining(**shared, sigma=25, color=True),
         UpscalingTraining(**shared),
+        UpscalingTraining(**shared, smaller_copies=True),
         UpscalingTraining(**shared, parent="some"),
         UpscalingTraining(**{**shared, "options": {"num_layers": 3}}),
     ]
@@ -58,7 +59,11 @@ def test_a_key_depends_on_every_field_and_on_the_kind_of_training():
 @pytest.mark.parametrize("quick", [False, True])
 def test_settings_are_ones_that_trainings_know(quick):
     lab = Lab(None, quick)
-    jobs = [conv_fwnet(4).job(lab, 25, 1e-3, 3), OURS.job(lab, 1e-3, 3)]
+    jobs = [
+        conv_fwnet(4).job(lab, 25, 1e-3, 3),
+        OURS.job(lab, 1e-3, 3, data="t91", smaller_copies=quick),
+    ]
+    assert jobs[1].smaller_copies is quick
     jobs.append(fc_fwnet(4).job(lab, 25, 1e-3, 3, num_epochs=4))
     for job in jobs:
         config = TrainingConfig(**job.settings)
