@@ -1,4 +1,4 @@
-"""The name of the machine, for what was measured on it."""
+"""The devices of this machine: choose one, and name it beside what was measured on it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,27 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["hardware_name"]
+from fwnet.errors import FwnetError
+
+__all__ = ["choose_device", "hardware_name"]
+
+
+def choose_device(device: str | torch.device | None = None) -> torch.device:
+    """Return a device that works here; None and "auto" mean CUDA if present, else the CPU."""
+    if device is None or device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        chosen = torch.device(device)
+        torch.empty(0, device=chosen)
+    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        raise FwnetError(
+            f"device must be auto, cpu or one that torch supports here, got {str(device)!r}"
+        ) from error
+    return chosen
 
 
 def hardware_name(device: torch.device) -> str:
-    """Name the GPU, or the processor with the threads that torch uses."""
+    """Name the GPU, or the processor with the number of threads that torch uses."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     model = next(_processor_models(), platform.machine())

@@ -7,6 +7,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from fwnet.errors import FwnetError
+
 __all__ = [
     "DATA_SETS",
     "DATA_VARIABLE",
@@ -21,7 +23,7 @@ DATA_VARIABLE = "FWNET_DATA"
 DATA_SETS = ("bsds500", "mnist", "set5", "set14", "t91")  # the names of their folders
 
 
-class DataError(ValueError):
+class DataError(FwnetError):
     """Data that is not there, or not what it should be, in one line."""
 
 

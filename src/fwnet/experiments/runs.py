@@ -17,6 +17,7 @@ from typing import Any, Self
 
 import torch
 
+from fwnet.errors import FwnetError
 from fwnet.version import __version__
 
 __all__ = ["Job", "Record", "Runner", "UnfinishedError"]
@@ -24,7 +25,7 @@ __all__ = ["Job", "Record", "Runner", "UnfinishedError"]
 Record = dict[str, Any]
 
 
-class UnfinishedError(ValueError):
+class UnfinishedError(FwnetError):
     """Work that is not done yet, where only what is done was asked for."""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fwnet.errors import FwnetError
+
 __all__ = ["ImageError"]
 
 
-class ImageError(ValueError):
+class ImageError(FwnetError):
     """An image, a file or an option that cannot be worked with, with what was expected."""

@@ -11,10 +11,12 @@ import safetensors.torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from fwnet.errors import FwnetError
+
 __all__ = ["ModelFileError", "read_weights", "write_weights"]
 
 
-class ModelFileError(ValueError):
+class ModelFileError(FwnetError):
     """A file that holds no model, in one line."""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fwnet.errors import FwnetError
 from fwnet.models import Model, ModelFileError, read_weights, write_weights
 from fwnet.training.config import TrainingConfig
 
@@ -25,7 +26,7 @@ STATE, HISTORY, CONFIG, MODEL = (
 )
 
 
-class TrainingError(ValueError):
+class TrainingError(FwnetError):
     """A training that cannot begin or go on, in one line."""
 
 

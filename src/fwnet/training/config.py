@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_type_hints
 
+from fwnet.errors import FwnetError
+
 __all__ = ["ConfigError", "TrainingConfig"]
 
 
-class ConfigError(ValueError):
+class ConfigError(FwnetError):
     """A setting that makes no sense, with what was expected."""
 
 

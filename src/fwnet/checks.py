@@ -1,0 +1,22 @@
+"""Checks of arguments that every room needs."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+__all__ = ["check_integer"]
+
+
+def check_integer(name: str, value: Any, least: int = 1) -> int:
+    """Return `value` as an int; raise unless it is an integer of at least `least`.
+
+    NumPy's integers are accepted; True and 2.0 are not.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = least - 1
+    if isinstance(value, bool) or number < least:
+        raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+    return number

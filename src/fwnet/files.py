@@ -1,0 +1,35 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+__all__ = ["write_whole"]
+
+
+def write_whole(path: Path, content: str | bytes | Callable[[BinaryIO], object]) -> None:
+    """Write a file through a temporary one: a kill leaves the old file or the new one.
+
+    Args:
+        path: The file to write or replace.
+        content: Text (UTF-8), bytes, or a function that writes to the open file.
+    """
+    # Shortened, so that the temporary name is never longer than a name may be.
+    temporary = path.with_name(f".{path.name[:40]}-{secrets.token_hex(4)}.tmp")
+    try:
+        with temporary.open("xb+") as file:
+            if callable(content):
+                content(file)
+            else:
+                file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Restorations: how an image is degraded, and which network undoes it."""
