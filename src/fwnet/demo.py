@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import fwnet
+from fwnet.progress import Progress
 
 __all__ = ["DemoReport", "write_demo"]
 
@@ -207,9 +208,9 @@ def show_learning(
     )
     before = _error(network(data.test_signals), data.test_codes)
 
-    def show(now: fwnet.training.TrainingProgress) -> None:
-        p, of = now.watched["p"], f"epoch {now.epoch} of {now.num_epochs}"
-        progress(f"a network learns p: {of}, loss {now.loss:.3f}, p {p:.3f}")
+    def show(now: Progress) -> None:
+        loss, p = now.figures["loss"], now.figures["p"]
+        progress(f"a network learns p: {now.stage}, loss {loss:.3f}, p {p:.3f}")
 
     with _one_thread():
         result = fwnet.training.train(
@@ -220,7 +221,7 @@ def show_learning(
             fwnet.training.TrainingConfig(
                 num_epochs=num_epochs, learning_rate=0.03, batch_size=500
             ),
-            progress=show,
+            fwnet.training.TrainingRun(progress=show),
         )
     exact = fwnet.solve(data.test_signals.double(), data.dictionary.double(), data.ball)
     gap = exact.gap.max().item()

@@ -3,7 +3,7 @@ import torch
 
 from fwnet.models import ConvFWNet
 from fwnet.training import TrainingConfig
-from fwnet.training.checkpoint import KeptWeights, Position, RunFolder
+from fwnet.training.checkpoint import KeptWeights, Position, TrainingFolder
 from fwnet.training.steps import make_optimizer
 
 
@@ -27,7 +27,7 @@ def test_what_is_loaded_lies_in_memory_as_the_weights_do(
     before = make_optimizer(model, config)
     before.step()
     mean = {name: 2 * weight.detach() for name, weight in model.named_parameters()}
-    folder = RunFolder(tmp_path, {})
+    folder = TrainingFolder(tmp_path, {})
     folder.save(model, before, KeptWeights(mean=mean), Position(step=7))
 
     again = network(loaded_in, in_channels)

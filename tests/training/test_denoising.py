@@ -12,7 +12,15 @@ import torch
 
 from fwnet.data import ImageSet, noisy
 from fwnet.models import ConvFWNet, DnCNN
-from fwnet.training import Denoising, TrainingConfig, decibels, image_task, norms, train
+from fwnet.training import (
+    Denoising,
+    TrainingConfig,
+    TrainingRun,
+    decibels,
+    image_task,
+    norms,
+    train,
+)
 from fwnet.training.norms import estimate_norms
 
 CONFIG = TrainingConfig(num_epochs=2, batch_size=4, learning_rate=0.01, average=0.9)
@@ -353,9 +361,9 @@ class TestTraining:
             interrupted = Interrupted(images(), images(3, seed=1), **options)
             folder = tmp_path / str(left)
             with pytest.raises(KeyboardInterrupt):
-                train(make(), interrupted, CONFIG, folder=folder, keep_best=True)
+                train(make(), interrupted, CONFIG, TrainingRun(folder=folder), keep_best=True)
             model = make()
-            train(model, task(), CONFIG, folder=folder, keep_best=True, resume=True)
+            train(model, task(), CONFIG, TrainingRun(folder=folder, resume=True), keep_best=True)
             for name, value in whole.state_dict().items():
                 assert torch.equal(model.state_dict()[name], value), name
 
@@ -376,13 +384,12 @@ class TestTraining:
         assert result.history[-1]["validation"] < denoising.validate_noisy()
 
     def test_a_run_is_not_continued_as_another(self, tmp_path):
-        train(normalizing(), task(), CONFIG, folder=tmp_path, identity={"sigma": 25.0})
+        train(normalizing(), task(), CONFIG, TrainingRun(folder=tmp_path), identity={"sigma": 25.0})
         with pytest.raises(ValueError, match=r"was begun with sigma 25.0, got sigma 50.0: go on"):
             train(
                 normalizing(),
                 task(sigma=0.2),
                 CONFIG,
-                folder=tmp_path,
+                TrainingRun(folder=tmp_path, resume=True),
                 identity={"sigma": 50.0},
-                resume=True,
             )

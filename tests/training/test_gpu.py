@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from fwnet.data import ImageSet
 from fwnet.models import VDSR, ConvFWNet, DnCNN
-from fwnet.training import Denoising, SuperResolution, TrainingConfig, train
+from fwnet.progress import silent
+from fwnet.training import Denoising, SuperResolution, TrainingConfig, TrainingRun, train
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
@@ -27,14 +30,14 @@ def test_a_training_of_images_goes_on(tmp_path, make, precision):
     config = TrainingConfig(num_epochs=3, batch_size=8, average=0.9, precision=precision)
 
     def stop(progress):
-        if progress.step > 15:
+        if progress.done > 15:
             raise Stopped
 
-    options = {"device": "cuda", "folder": tmp_path, "checkpoint_seconds": 0.0}
+    run = TrainingRun(tmp_path, "cuda", checkpoint_seconds=0.0, progress=stop)
     with pytest.raises(Stopped):
-        train(make(), task, config, progress=stop, **options)
+        train(make(), task, config, run)
     model = make()
-    result = train(model, task, config, resume=True, **options)
+    result = train(model, task, config, replace(run, resume=True, progress=silent))
     assert [record["epoch"] for record in result.history] == [1, 2, 3]
     assert all(weight.isfinite().all() for weight in model.parameters())
 
@@ -49,7 +52,7 @@ def test_networks_that_enlarge_are_recorded(make, compiled):
         *pictures(), scale=2, low_resolution=model.scale > 1, crop_size=16, crops_per_epoch=80
     )
     config = TrainingConfig(num_epochs=2, batch_size=8, precision="bf16", compile=compiled)
-    result = train(model, task, config, device="cuda")
+    result = train(model, task, config, TrainingRun(device="cuda"))
     assert [record["epoch"] for record in result.history] == [1, 2]
     assert all(weight.isfinite().all() for weight in model.parameters())
     torch.compiler.reset()

@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 from fwnet.data import BSD68, DataError, read_luma, read_pixels
+from fwnet.progress import Progress
 from fwnet.training import learning_images
 from fwnet.training.learning_images import (
-    ReadingProgress,
     files_for_denoising,
     files_for_upscaling,
     read_learning_images,
@@ -42,7 +42,7 @@ class TestFolders:
             save_noise(tmp_path / name, seed=index)
         found, lines, steps = read(tmp_path)
         assert lines == []
-        assert steps == [ReadingProgress(done, 3) for done in (1, 2, 3)]
+        assert steps == [Progress("reading images", done, 3, "files") for done in (1, 2, 3)]
         assert len(found.learn) == 2
         assert len(found.held) == 1
         assert found.learn.channels == 1
@@ -176,7 +176,7 @@ class TestUpscaling:
         assert [Path(name).stem for name in names] == [f"v{index}" for index in range(held)]
         expected = "5 images of T91 and of the Berkeley segmentation data set (BSDS500)"
         assert found.description == expected + (f", {held} others to validate" if held else "")
-        assert told[-1] == ReadingProgress(5 + held, 5 + held)
+        assert told[-1] == Progress("reading images", 5 + held, 5 + held, "files")
 
     @needs("t91", "bsds500")
     def test_the_published_ones_as_they_are(self, monkeypatch):
@@ -193,7 +193,7 @@ class TestUpscaling:
         found, told = self.read(files_for_upscaling(tmp_path, tmp_path / "net"))
         assert len(found.learn) + len(found.held) == 70
         assert found.description == f"70 images in {tmp_path}, 7 of them held back to validate"
-        assert all(isinstance(one, ReadingProgress) for one in told)
+        assert all(one.stage == "reading images" for one in told)
 
     def test_they_are_lumas(self, tmp_path):
         Image.new("RGB", (12, 12), "white").save(tmp_path / "color.png")

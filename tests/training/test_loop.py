@@ -9,6 +9,7 @@ from safetensors import safe_open
 
 from fwnet.data import synthetic_codes
 from fwnet.models import LISTA, FeedForward, FWNet, load_model
+from fwnet.progress import silent
 from fwnet.training import (
     Classification,
     CodeRegression,
@@ -17,6 +18,7 @@ from fwnet.training import (
     Task,
     TrainingConfig,
     TrainingError,
+    TrainingRun,
     train,
 )
 from fwnet.training.picture import draw_history
@@ -92,15 +94,16 @@ def test_a_killed_training_ends_with_the_same_weights(tmp_path, settings, keep_b
     for kill_at in (1, 9, 10, 11, 25, 39):
 
         def kill(progress, step=kill_at):
-            if progress.step == step:
+            if progress.done == step:
                 raise Killed
 
         folder = tmp_path / str(kill_at)
-        options = {"folder": folder, "keep_best": keep_best, "checkpoint_seconds": 0.0}
+        run = TrainingRun(folder=folder, checkpoint_seconds=0.0, progress=kill)
         with pytest.raises(Killed):
-            train(network(), task(), config, progress=kill, **options)
+            train(network(), task(), config, run, keep_best=keep_best)
         model = network()
-        result = train(model, task(), config, resume=True, **options)
+        run = replace(run, resume=True, progress=silent)
+        result = train(model, task(), config, run, keep_best=keep_best)
         assert_same(weights(model), weights(whole))
         assert_same(weights(load_model(folder / "model.safetensors")), weights(whole))
         for ours, theirs in zip(result.history, expected.history, strict=True):
@@ -111,48 +114,53 @@ def test_a_killed_training_ends_with_the_same_weights(tmp_path, settings, keep_b
 
 def test_a_line_of_history_cut_short_is_written_again(tmp_path):
     def stop(progress):
-        if progress.epoch == 3:
+        if progress.stage == "epoch 3 of 4":
             raise Killed
 
     with pytest.raises(Killed):
-        train(network(), task(), CONFIG, folder=tmp_path, checkpoint_seconds=0.0, progress=stop)
+        train(
+            network(),
+            task(),
+            CONFIG,
+            TrainingRun(folder=tmp_path, checkpoint_seconds=0.0, progress=stop),
+        )
     with (tmp_path / "history.jsonl").open("a") as file:
         file.write('{"step": 40, "epo')
-    train(network(), task(), CONFIG, folder=tmp_path, resume=True)
+    train(network(), task(), CONFIG, TrainingRun(folder=tmp_path, resume=True))
     lines = (tmp_path / "history.jsonl").read_text().splitlines()
     assert [json.loads(line)["epoch"] for line in lines] == [1, 2, 3, 4]
 
 
 def test_a_finished_training_is_not_repeated(tmp_path):
     model = network()
-    train(model, task(), CONFIG, folder=tmp_path)
+    train(model, task(), CONFIG, TrainingRun(folder=tmp_path))
     steps = []
     again = network()
-    train(again, task(), CONFIG, folder=tmp_path, resume=True, progress=steps.append)
+    train(again, task(), CONFIG, TrainingRun(folder=tmp_path, resume=True, progress=steps.append))
     assert steps == []
     assert_same(weights(model), weights(again))
 
 
 def test_earlier_work_is_not_lost_unasked(tmp_path):
-    train(network(), task(), CONFIG, folder=tmp_path)
+    train(network(), task(), CONFIG, TrainingRun(folder=tmp_path))
     with pytest.raises(TrainingError, match=r"already has a checkpoint.* --resume, .* --force"):
-        train(network(), task(), CONFIG, folder=tmp_path)
+        train(network(), task(), CONFIG, TrainingRun(folder=tmp_path))
     other = TrainingConfig(**{**CONFIG.as_dict(), "learning_rate": 0.02})
     with pytest.raises(
         TrainingError, match=r"was begun with learning_rate 0.01, got learning_rate 0.02"
     ):
-        train(network(), task(), other, folder=tmp_path, resume=True)
+        train(network(), task(), other, TrainingRun(folder=tmp_path, resume=True))
     with pytest.raises(TrainingError, match="was begun with other data"):
-        train(network(), task(validation=False), CONFIG, folder=tmp_path, resume=True)
+        train(network(), task(validation=False), CONFIG, TrainingRun(folder=tmp_path, resume=True))
     lista = LISTA.from_dictionary(data().dictionary, 3)
     with pytest.raises(TrainingError, match="was begun with model 'FWNet', got model 'LISTA'"):
-        train(lista, task(), CONFIG, folder=tmp_path, resume=True)
-    train(network(), task(), other, folder=tmp_path, force=True)
+        train(lista, task(), CONFIG, TrainingRun(folder=tmp_path, resume=True))
+    train(network(), task(), other, TrainingRun(folder=tmp_path, force=True))
     assert TrainingConfig.read(tmp_path / "config.toml") == other
 
 
 def test_the_file_of_the_model_tells_its_story(tmp_path):
-    train(network(), task(), CONFIG, folder=tmp_path, notes={"data": "synthetic"})
+    train(network(), task(), CONFIG, TrainingRun(folder=tmp_path), notes={"data": "synthetic"})
     with safe_open(tmp_path / "model.safetensors", framework="pt") as file:
         notes = json.loads(file.metadata()["fwnet"])["notes"]
     assert notes["data"] == "synthetic"
@@ -196,12 +204,22 @@ def test_patience_ends_a_training_that_no_longer_improves(tmp_path):
     config = replace(CONFIG, num_epochs=8)
     figures = (5.0, 2.0, 2.0, 3.0, 1.0)
     result = train(
-        network(), scripted(*figures), config, keep_best=True, patience=2, folder=tmp_path
+        network(),
+        scripted(*figures),
+        config,
+        TrainingRun(folder=tmp_path),
+        keep_best=True,
+        patience=2,
     )
     assert [record["epoch"] for record in result.history] == [1, 2, 3, 4]
     assert result.best_epoch == 3
     again = train(
-        network(), scripted(), config, keep_best=True, patience=2, folder=tmp_path, resume=True
+        network(),
+        scripted(),
+        config,
+        TrainingRun(folder=tmp_path, resume=True),
+        keep_best=True,
+        patience=2,
     )
     assert again.history == result.history
 
@@ -267,9 +285,9 @@ def test_a_mean_survives_an_interruption(tmp_path):
     d = data()
     interrupted = Interrupted(d.signals, d.codes, d.test_signals, d.test_codes)
     with pytest.raises(KeyboardInterrupt):
-        train(network(), interrupted, config, folder=tmp_path, checkpoint_seconds=1e-9)
+        train(network(), interrupted, config, TrainingRun(folder=tmp_path, checkpoint_seconds=1e-9))
     resumed = network()
-    train(resumed, task(), config, folder=tmp_path, resume=True)
+    train(resumed, task(), config, TrainingRun(folder=tmp_path, resume=True))
     assert_same(weights(resumed), weights(model))
 
 
@@ -343,8 +361,7 @@ def test_a_loss_that_is_no_number_stops_and_keeps_the_last_good_checkpoint(tmp_p
             network(),
             Exploding(d.signals, d.codes),
             CONFIG,
-            folder=tmp_path,
-            checkpoint_seconds=0.0,
+            TrainingRun(folder=tmp_path, checkpoint_seconds=0.0),
         )
     with safe_open(tmp_path / "checkpoint.safetensors", framework="pt") as file:
         position = json.loads(file.metadata()["training"])["position"]
@@ -382,11 +399,11 @@ def test_a_signal_waits_for_the_end_of_a_step_and_saves(tmp_path, number):
         folder = tmp_path / f"{in_loss}-{in_validation}"
         interrupted = Interrupted(d.signals, d.codes, d.test_signals, d.test_codes)
         with pytest.raises(KeyboardInterrupt):
-            train(network(), interrupted, CONFIG, folder=folder)
+            train(network(), interrupted, CONFIG, TrainingRun(folder=folder))
         assert signal.getsignal(number) == before
         assert (folder / "checkpoint.safetensors").exists()
         model = network()
-        result = train(model, task(), CONFIG, folder=folder, resume=True)
+        result = train(model, task(), CONFIG, TrainingRun(folder=folder, resume=True))
         assert_same(weights(model), weights(whole))
         for ours, theirs in zip(result.history, expected.history, strict=True):
             assert {**ours, "seconds": 0} == {**theirs, "seconds": 0}
@@ -406,7 +423,7 @@ def test_weights_that_are_no_numbers_are_not_delivered(tmp_path):
 
     d = data()
     with pytest.raises(DivergedError, match="weights became NaN or infinite in epoch 4"):
-        train(network(), LastGradient(d.signals, d.codes), CONFIG, folder=tmp_path)
+        train(network(), LastGradient(d.signals, d.codes), CONFIG, TrainingRun(folder=tmp_path))
     assert not (tmp_path / "model.safetensors").exists()
 
     class NoFigure(CodeRegression):
@@ -418,22 +435,22 @@ def test_weights_that_are_no_numbers_are_not_delivered(tmp_path):
 
 
 def test_a_model_whose_checkpoint_is_gone_is_not_lost(tmp_path):
-    train(network(), task(), CONFIG, folder=tmp_path)
+    train(network(), task(), CONFIG, TrainingRun(folder=tmp_path))
     (tmp_path / "checkpoint.safetensors").unlink()
     with pytest.raises(TrainingError, match=r"already has a model.safetensors: begin anew with"):
-        train(network(), task(), CONFIG, folder=tmp_path, resume=True)
+        train(network(), task(), CONFIG, TrainingRun(folder=tmp_path, resume=True))
     assert (tmp_path / "model.safetensors").exists()
 
 
 def test_files_of_a_run_that_are_broken(tmp_path):
-    train(network(), task(), CONFIG, folder=tmp_path)
+    train(network(), task(), CONFIG, TrainingRun(folder=tmp_path))
     (tmp_path / "history.jsonl").write_text("5\n")
-    assert train(network(), task(), CONFIG, folder=tmp_path, resume=True).history == []
+    assert train(network(), task(), CONFIG, TrainingRun(folder=tmp_path, resume=True)).history == []
     (tmp_path / "history.jsonl").unlink()
-    assert train(network(), task(), CONFIG, folder=tmp_path, resume=True).history == []
+    assert train(network(), task(), CONFIG, TrainingRun(folder=tmp_path, resume=True)).history == []
     (tmp_path / "checkpoint.safetensors").write_bytes(b"nothing")
     with pytest.raises(TrainingError, match="cannot be read"):
-        train(network(), task(), CONFIG, folder=tmp_path, resume=True)
+        train(network(), task(), CONFIG, TrainingRun(folder=tmp_path, resume=True))
 
 
 def test_decay_is_on_matrices_alone():
@@ -549,11 +566,11 @@ def test_a_figure_of_another_kind_has_a_picture_of_its_own():
 
 def test_progress_shows_figures_as_people_read_them():
     told = []
-    train(network(), task(), replace(CONFIG, num_epochs=1), progress=told.append)
-    assert told[-1].shown_validation == f"{told[-1].validation:.4g}"
+    train(network(), task(), replace(CONFIG, num_epochs=1), TrainingRun(progress=told.append))
+    assert float(told[-1].figures["validation"]) > 0
     assert ShownFigure("PSNR", "dB", lambda x: 10 * x).text(2.87234) == "28.72 dB"
-    train(network(), task(validation=False), CONFIG, progress=told.append)
-    assert told[-1].shown_validation is None
+    train(network(), task(validation=False), CONFIG, TrainingRun(progress=told.append))
+    assert "validation" not in told[-1].figures
 
 
 def test_several_processes_without_accelerate_are_refused(monkeypatch):

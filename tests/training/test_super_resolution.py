@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fwnet.data import DataError, ImageSet, read_luma_images, set5_files
 from fwnet.models import SRCNN, VDSR, ConvFWNet
 from fwnet.resize import enlarge, shrink
-from fwnet.training import SuperResolution, TrainingConfig, decibels, image_task, train
+from fwnet.training import SuperResolution, TrainingConfig, TrainingRun, decibels, image_task, train
 from fwnet.training.super_resolution import degraded, whole
 from tests.real_data import DATA, needs
 
@@ -451,20 +451,19 @@ class TestTraining:
             folder = tmp_path / str(left)
             interrupted = Interrupted(noise(), noise(3, seed=1), **options)
             with pytest.raises(KeyboardInterrupt):
-                train(make(), interrupted, CONFIG, folder=folder, keep_best=True)
+                train(make(), interrupted, CONFIG, TrainingRun(folder=folder), keep_best=True)
             model = make()
-            train(model, task(), CONFIG, folder=folder, keep_best=True, resume=True)
+            train(model, task(), CONFIG, TrainingRun(folder=folder, resume=True), keep_best=True)
             for name, value in uninterrupted.state_dict().items():
                 assert torch.equal(model.state_dict()[name], value), name
 
     def test_a_run_is_not_continued_for_another_scale(self, tmp_path):
         model = seeded(ConvFWNet, 2, 4)
-        train(model, task(low_resolution=False), CONFIG, folder=tmp_path)
+        train(model, task(low_resolution=False), CONFIG, TrainingRun(folder=tmp_path))
         with pytest.raises(ValueError, match="was begun with"):
             train(
                 seeded(ConvFWNet, 2, 4),
                 task(low_resolution=False, scale=2),
                 CONFIG,
-                folder=tmp_path,
-                resume=True,
+                TrainingRun(folder=tmp_path, resume=True),
             )

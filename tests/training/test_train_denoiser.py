@@ -231,10 +231,9 @@ class TestTraining:
         assert report.training.best_epoch == 2
         assert report.validation_psnr == pytest.approx(20 * math.log10(255 / last))
         assert report.input_psnr == pytest.approx(20.2, abs=0.3)
-        kinds = [type(one).__name__ for one in told]
-        assert kinds[:4] == ["ReadingProgress"] * 4
-        assert kinds[4] == "TrainingProgress"
-        assert told[-1].shown_validation.endswith(" dB")
+        assert [one.stage for one in told[:4]] == ["reading images"] * 4
+        assert told[4].stage.startswith("epoch 1 of")
+        assert told[-1].figures["validation"].endswith(" dB")
 
     @pytest.mark.parametrize(
         ("file", "message"),

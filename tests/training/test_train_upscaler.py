@@ -238,7 +238,7 @@ class TestTraining:
         assert report.validation_psnr == pytest.approx(20 * math.log10(255 / error), abs=1e-3)
         bicubic = task.validate_bicubic()
         assert report.input_psnr == pytest.approx(20 * math.log10(255 / bicubic), abs=1e-3)
-        assert told[-1].shown_validation.endswith(" dB")
+        assert told[-1].figures["validation"].endswith(" dB")
 
     @pytest.mark.parametrize("network", [ConvFWNet(2, 3, scale=3), VDSR(2, 3)])
     @pytest.mark.parametrize(("asked", "copies"), [({}, True), ({"smaller_copies": False}, False)])

@@ -5,30 +5,28 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import torch
 import typer
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
 from fwnet.cli.arguments import Device, chosen_device
 from fwnet.cli.terminal import (
     is_first_process,
     print_lines,
-    progress_bar,
     say_once,
     shown_figures,
 )
-from fwnet.training import ReadingProgress, TrainingConfig
+from fwnet.progress import progress_bar
+from fwnet.training import TrainingConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from fwnet.coding import CoderReport
-    from fwnet.training import ImageReport, ShownFigure, TrainingProgress
+    from fwnet.training import ImageReport, ShownFigure
 
 __all__ = ["Run", "Trained", "training_command"]
 
@@ -156,7 +154,7 @@ def _run(command: Callable[..., Trained], options: RunOptions, given: dict[str, 
     try:
         if options.config:
             given = {**TrainingConfig.read_settings(options.config), **given}
-        with _training_progress() as show:
+        with progress_bar(shown=is_first_process()) as show:
             arguments = {
                 "device": device,
                 "checkpoint_seconds": options.checkpoint_seconds,
@@ -199,38 +197,3 @@ def _print_trained(trained: Trained) -> None:
             command.format(path),
         ]
     )
-
-
-@contextmanager
-def _training_progress() -> Iterator[Callable[[ReadingProgress | TrainingProgress], None]]:
-    """A bar on stderr with loss, validation, p and γ."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[figures]}"),
-        TimeRemainingColumn(),
-    )
-    with progress_bar(*columns, shown=is_first_process()) as bar:
-        task = bar.add_task("", total=1, figures="")
-
-        def show(progress: ReadingProgress | TrainingProgress) -> None:
-            if isinstance(progress, ReadingProgress):
-                done, count = progress.done, progress.count
-                bar.update(task, total=count, completed=done, description="reading images")
-                if done == count:  # what follows has a speed of its own
-                    bar.reset(task, total=1)
-                return
-            figures = {"loss": progress.loss, "validation": progress.shown_validation}
-            bar.update(
-                task,
-                total=progress.num_steps,
-                completed=progress.step,
-                description=f"epoch {progress.epoch} of {progress.num_epochs}",
-                figures="  ".join(
-                    f"{name} {shown_figures(value)}"
-                    for name, value in {**figures, **progress.watched}.items()
-                    if value is not None
-                ),
-            )
-
-        yield show

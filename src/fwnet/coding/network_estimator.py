@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,10 +16,11 @@ from torch import Tensor
 from fwnet.coding.chunks import named_device
 from fwnet.data import keyed_generator
 from fwnet.models import FWNet, Model
+from fwnet.progress import progress_bar
 from fwnet.training import (
     Task,
     TrainingConfig,
-    TrainingProgress,
+    TrainingRun,
     train,
 )
 
@@ -106,15 +106,13 @@ class NetworkEstimator:
         )
 
     def _train(self, network: Model, task: Task, config: TrainingConfig, what: str) -> None:
-        with _bar(what, self.verbose) as progress:
-            result = train(
-                network,
-                task,
-                config,
+        with progress_bar(shown=self.verbose) as show:
+            run = TrainingRun(
                 device=named_device(self.device),
-                keep_best=True,
-                patience=self.n_iter_no_change,
-                progress=progress,
+                progress=lambda now: show(replace(now, stage=f"{what}: {now.stage}")),
+            )
+            result = train(
+                network, task, config, run, keep_best=True, patience=self.n_iter_no_change
             )
         network.cpu()
         self.history_ += [{"training": what, **record} for record in result.history]
@@ -164,27 +162,3 @@ def in_precision(network: Model, dtype: np.dtype, device: torch.device) -> Any:
         return outputs
 
     return run
-
-
-@contextmanager
-def _bar(what: str, shown: bool) -> Iterator[Any]:
-    """A progress bar that says where the training stands, or nothing."""
-    if not shown:
-        yield None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns) as bars:
-        bar = bars.add_task(what, total=None)
-
-        def tell(progress: TrainingProgress) -> None:
-            words = f"{what}: pass {progress.epoch}/{progress.num_epochs}, loss {progress.loss:.4g}"
-            if progress.validation is not None:
-                words += f", held back {progress.validation:.4g}"
-            p = progress.watched.get("p")
-            if isinstance(p, float):
-                words += f", p {p:.3f}"
-            bars.update(bar, total=progress.num_steps, completed=progress.step, description=words)
-
-        yield tell

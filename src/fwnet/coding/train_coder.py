@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,8 @@ from fwnet.functional import lp_norm
 from fwnet.metrics import code_error
 from fwnet.models import MODELS, Model
 from fwnet.models.coding_network import CodingNetwork
-from fwnet.training import CodeRegression, TrainingConfig, TrainingProgress, TrainingResult, train
+from fwnet.progress import ProgressCallback, silent
+from fwnet.training import CodeRegression, TrainingConfig, TrainingResult, TrainingRun, train
 
 __all__ = ["CoderReport", "train_coder"]
 
@@ -63,7 +63,7 @@ def train_coder(
     resume: bool = False,
     force: bool = False,
     checkpoint_seconds: float = 30.0,
-    progress: Callable[[TrainingProgress], None] | None = None,
+    progress: ProgressCallback = silent,
 ) -> CoderReport:
     """min_W mean ½‖f_W(x) − z‖² over pairs (x, z) in two files; f is a network of T layers.
 
@@ -88,7 +88,7 @@ def train_coder(
         resume: Go on from where an earlier run with the same arguments was stopped.
         force: Begin anew though the folder holds an earlier run.
         checkpoint_seconds: How much work a kill may cost.
-        progress: Called with a `TrainingProgress` now and then.
+        progress: Called with a `Progress` a few times per second.
 
     Raises `ValueError` (`EncodeError`, `ConfigError`, `TrainingError`), in one line, for what does
     not fit.
@@ -124,14 +124,16 @@ def train_coder(
         network,
         CodeRegression(x[train_rows], z[train_rows], *held),
         config,
-        device=device,
-        folder=output,
-        resume=resume,
-        force=force,
+        TrainingRun(
+            device=device,
+            folder=output,
+            resume=resume,
+            force=force,
+            checkpoint_seconds=checkpoint_seconds,
+            progress=progress,
+        ),
         keep_best=bool(len(held_rows)),
         notes={"signals": str(signals), "codes": str(codes)},
-        checkpoint_seconds=checkpoint_seconds,
-        progress=progress,
     )
     rows = held_rows if len(held_rows) else train_rows
     error = None

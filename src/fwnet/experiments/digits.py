@@ -37,6 +37,7 @@ from fwnet.training import (
     DivergedError,
     TrainingConfig,
     TrainingResult,
+    TrainingRun,
     train,
 )
 
@@ -196,7 +197,7 @@ class DigitTraining(Job):
         if self.pretraining is not None:
             config = TrainingConfig(**self.pretraining, seed=self.seed)
             task = CodeRegression(features.x, features.codes)
-            result = train(network, task, config, device=device)
+            result = train(network, task, config, TrainingRun(device=device))
             record["pretraining"] = _report(network, result)
         return network
 
@@ -221,7 +222,9 @@ class DigitTraining(Job):
         neighbors = settings.get("neighbors", 0.0)
         task = Classification(x, features.labels, adversarial_radius=neighbors)
         try:
-            result = train(network, task, TrainingConfig(**rest, seed=self.seed), device=device)
+            result = train(
+                network, task, TrainingConfig(**rest, seed=self.seed), TrainingRun(device=device)
+            )
         except DivergedError as error:
             return {"error": None, "diverged": str(error)}
         scores = _outputs(network, test_x)

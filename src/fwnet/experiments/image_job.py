@@ -17,7 +17,7 @@ from fwnet.experiments.runs import Job, Record
 from fwnet.hardware import hardware_name
 from fwnet.metrics import psnr, ssim
 from fwnet.models import ImageModel, load_model
-from fwnet.training import DivergedError, Task, TrainingConfig, decibels, train
+from fwnet.training import DivergedError, Task, TrainingConfig, TrainingRun, decibels, train
 
 __all__ = ["ImageJob", "figures_of", "in_full_precision"]
 
@@ -78,7 +78,10 @@ class ImageJob(Job):
         config = TrainingConfig(**self.settings)
         try:
             result = train(
-                network, self.task(network), config, device=device, folder=where, resume=True
+                network,
+                self.task(network),
+                config,
+                TrainingRun(device=device, folder=where, resume=True),
             )
         except DivergedError as error:
             return {**record, "diverged": str(error), "validation": None}

@@ -27,7 +27,7 @@ from fwnet.functional import value_of
 from fwnet.hardware import hardware_name
 from fwnet.metrics import code_error
 from fwnet.models import MODELS, Model
-from fwnet.training import CodeRegression, DivergedError, TrainingConfig, train
+from fwnet.training import CodeRegression, DivergedError, TrainingConfig, TrainingRun, train
 
 __all__ = ["CodeTraining", "Measured", "Method", "SolverCodes", "fw_net", "measure_networks"]
 
@@ -110,7 +110,10 @@ class CodeTraining(Job):
         before, held = network.watched(), self.num_validation
         try:
             result = train(
-                network, self._task(data), TrainingConfig(**self.settings), device=device
+                network,
+                self._task(data),
+                TrainingConfig(**self.settings),
+                TrainingRun(device=device),
             )
         except DivergedError as error:
             return {"diverged": str(error), "error": None}

@@ -6,8 +6,8 @@ from fwnet.training.denoiser_recipe import DENOISING_RECIPE, denoiser_settings, 
 from fwnet.training.denoising import Denoising
 from fwnet.training.image_task import decibels
 from fwnet.training.image_training import ImageReport
-from fwnet.training.learning_images import ReadingProgress
-from fwnet.training.loop import DivergedError, TrainingProgress, TrainingResult, train
+from fwnet.training.loop import DivergedError, TrainingResult, train
+from fwnet.training.run import TrainingRun
 from fwnet.training.super_resolution import SuperResolution
 from fwnet.training.task import Classification, CodeRegression, ShownFigure, Task
 from fwnet.training.train_denoiser import train_denoiser
@@ -24,14 +24,13 @@ __all__ = [
     "Denoising",
     "DivergedError",
     "ImageReport",
-    "ReadingProgress",
     "ShownFigure",
     "SuperResolution",
     "Task",
     "TrainingConfig",
     "TrainingError",
-    "TrainingProgress",
     "TrainingResult",
+    "TrainingRun",
     "decibels",
     "denoiser_settings",
     "make_denoiser",

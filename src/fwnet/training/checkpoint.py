@@ -16,7 +16,7 @@ from fwnet.errors import FwnetError
 from fwnet.models import Model, ModelFileError, read_weights, write_weights
 from fwnet.training.config import TrainingConfig
 
-__all__ = ["KeptWeights", "Position", "RunFolder", "TrainingError", "holds_training"]
+__all__ = ["KeptWeights", "Position", "TrainingError", "TrainingFolder", "holds_training"]
 
 STATE, HISTORY, CONFIG, MODEL = (
     "checkpoint.safetensors",
@@ -82,7 +82,7 @@ def holds_training(folder: Path) -> bool:
     return any((folder / name).exists() for name in (STATE, HISTORY, CONFIG, MODEL))
 
 
-class RunFolder:
+class TrainingFolder:
     """The files of one training: model.safetensors when it is done, and what leads there."""
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:

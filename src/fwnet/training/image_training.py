@@ -15,21 +15,20 @@ from torch import Tensor
 from fwnet.hardware import hardware_name
 from fwnet.models import ImageModel
 from fwnet.models.conv_coding_network import ConvCodingNetwork
-from fwnet.training.checkpoint import RunFolder
+from fwnet.progress import ProgressCallback
+from fwnet.training.checkpoint import TrainingFolder
 from fwnet.training.config import TrainingConfig
 from fwnet.training.image_recipe import ImageRecipe, form_of
 from fwnet.training.image_task import ImageTask, decibels
 from fwnet.training.learning_images import (
     ImageSource,
     LearningImages,
-    ReadingProgress,
     read_learning_images,
 )
-from fwnet.training.loop import TrainingProgress, TrainingResult, train
+from fwnet.training.loop import TrainingResult, train
+from fwnet.training.run import TrainingRun
 
-__all__ = ["ImageReport", "ImageTraining", "Listener"]
-
-Listener = Callable[[ReadingProgress | TrainingProgress], None]
+__all__ = ["ImageReport", "ImageTraining"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class ImageTraining:
         force: Begin anew though the folder holds an earlier run.
         checkpoint_seconds: How much work a kill may cost.
         tell: Called with a line for everything that is skipped.
-        progress: Called with `ReadingProgress`, then with `TrainingProgress`, now and then.
+        progress: Called with a `Progress`, first of reading, then of training.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class ImageTraining:
         force: bool,
         checkpoint_seconds: float,
         tell: Callable[[str], None] | None,
-        progress: Listener | None,
+        progress: ProgressCallback | None,
     ) -> None:
         if not isinstance(steps_per_epoch, int) or steps_per_epoch < 1:
             raise ValueError(f"steps_per_epoch must be an integer >= 1, got {steps_per_epoch!r}")
@@ -108,7 +107,7 @@ class ImageTraining:
         self.config = TrainingConfig(**{**usual, **given})
         if start is not None:
             _adopt(network, start)
-        RunFolder(self.output, {}).check_unasked(resume=resume, force=force)
+        TrainingFolder(self.output, {}).check_unasked(resume=resume, force=force)
 
     def read(self, source: ImageSource, read: Callable[[Path], np.ndarray]) -> LearningImages:
         """Read the images of files."""
@@ -151,10 +150,14 @@ class ImageTraining:
             self.network,
             task,
             self.config,
-            device=self.device,
-            folder=self.output,
-            resume=self.resume,
-            force=self.force,
+            TrainingRun(
+                device=self.device,
+                folder=self.output,
+                resume=self.resume,
+                force=self.force,
+                checkpoint_seconds=self.checkpoint_seconds,
+                progress=self.progress,
+            ),
             identity={**facts, "start": start},
             notes={
                 **facts,
@@ -162,8 +165,6 @@ class ImageTraining:
                 "hardware": f"{hardware_name(self.device)}, torch {torch.__version__}",
                 **notes,
             },
-            checkpoint_seconds=self.checkpoint_seconds,
-            progress=self.progress,
         )
         last = result.history[-1] if result.history else {}
         figures = last.get("validation"), validate_input()

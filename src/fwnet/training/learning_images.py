@@ -18,12 +18,12 @@ from fwnet.data import (
     t91_files,
     without_bsd68,
 )
+from fwnet.progress import Progress, ProgressCallback
 from fwnet.training.checkpoint import holds_training
 
 __all__ = [
     "ImageSource",
     "LearningImages",
-    "ReadingProgress",
     "files_for_denoising",
     "files_for_upscaling",
     "read_learning_images",
@@ -33,14 +33,6 @@ NUM_HELD = 12  # or a tenth of a folder, if that is fewer
 NUM_TOLD = 10  # of the files that cannot be read
 PICTURE = "history.png"  # what the command line draws into the folder of a training
 BERKELEY = "of the Berkeley segmentation data set (BSDS500)"
-
-
-@dataclass(frozen=True)
-class ReadingProgress:
-    """How many files have been read."""
-
-    done: int
-    count: int
 
 
 @dataclass(frozen=True)
@@ -126,7 +118,7 @@ def read_learning_images(
     crop_size: int,
     num_held: int | None = None,
     tell: Callable[[str], None],
-    progress: Callable[[ReadingProgress], None],
+    progress: ProgressCallback,
 ) -> LearningImages:
     """Read images as far as they can be learned from.
 
@@ -181,7 +173,7 @@ def _read(
     read: Callable[[Path], np.ndarray],
     crop_size: int,
     tell: Callable[[str], None],
-    progress: Callable[[ReadingProgress], None],
+    progress: ProgressCallback,
 ) -> ImageSet:
     arrays: list[np.ndarray] = []
     names: list[str] = []
@@ -197,7 +189,7 @@ def _read(
             else:
                 arrays.append(pixels)
                 names.append(str(path))
-        progress(ReadingProgress(index + 1, len(files)))
+        progress(Progress("reading images", index + 1, len(files), "files"))
     for reason in reasons[:NUM_TOLD]:
         tell(f"Warning: {reason}; it is skipped.")
     if len(reasons) > NUM_TOLD:

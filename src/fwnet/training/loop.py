@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -13,15 +13,17 @@ import torch
 from torch import nn
 
 from fwnet.models import Model
-from fwnet.training.checkpoint import KeptWeights, Position, RunFolder, TrainingError
+from fwnet.progress import Progress, ProgressCallback
+from fwnet.training.checkpoint import KeptWeights, Position, TrainingError, TrainingFolder
 from fwnet.training.config import TrainingConfig
 from fwnet.training.interrupts import deferred_interrupts
 from fwnet.training.norms import estimate_norms
 from fwnet.training.processes import Processes
+from fwnet.training.run import TrainingRun
 from fwnet.training.steps import TrainingStep, make_optimizer, matrix_precision
 from fwnet.training.task import Task
 
-__all__ = ["DivergedError", "TrainingProgress", "TrainingResult", "train"]
+__all__ = ["DivergedError", "TrainingResult", "train"]
 
 LOOK_SECONDS = 0.2  # how often the loss is read back, reported and checked
 STEPS_BETWEEN_CLOCKS = 20  # of several processes: they have to agree on what they saw
@@ -29,23 +31,6 @@ STEPS_BETWEEN_CLOCKS = 20  # of several processes: they have to agree on what th
 
 class DivergedError(TrainingError):
     """The loss is no longer a number."""
-
-
-@dataclass(frozen=True)
-class TrainingProgress:
-    """What a callback hears a few times a second and after every epoch."""
-
-    step: int
-    num_steps: int
-    epoch: int
-    num_epochs: int
-    loss: float  # mean over the epoch so far
-    watched: Mapping[str, float | list[float]]  # p, γ, …
-    validation: float | None
-    shown_validation: str | None = None  # in words, as people read it
-
-
-Listener = Callable[[TrainingProgress], None]
 
 
 @dataclass(frozen=True)
@@ -67,17 +52,12 @@ def train(
     model: Model,
     task: Task,
     config: TrainingConfig,
+    run: TrainingRun | None = None,
     *,
-    device: str | torch.device = "cpu",
-    folder: str | Path | None = None,
-    resume: bool = False,
-    force: bool = False,
     keep_best: bool = False,
     patience: int | None = None,
     identity: Mapping[str, Any] | None = None,
     notes: Mapping[str, Any] | None = None,
-    checkpoint_seconds: float = 30.0,
-    progress: Listener | None = None,
 ) -> TrainingResult:
     """min_θ mean loss(f_θ) by stochastic gradients; the model is trained in place.
 
@@ -89,26 +69,22 @@ def train(
         model: The network, with its initial weights.
         task: Data and loss.
         config: The settings.
-        device: Where to train; under `accelerate launch` Accelerate chooses among those of a kind.
-        folder: Where to keep checkpoints, history and the final model.safetensors, if anywhere.
-        resume: Go on from the checkpoint of an earlier run with the same settings, if there is one.
-        force: Begin anew though the folder holds an earlier run.
+        run: Device, folder, checkpoints and progress; by default on the CPU, keeping nothing.
         keep_best: End with the weights of the epoch that had the best validation figure.
         patience: End early when that figure did not improve for so many epochs.
         identity: What else must be the same for a run to go on; a difference is told by its name.
         notes: What the file of the model should say beside settings and figures.
-        checkpoint_seconds: How much work a kill may cost.
-        progress: Called with a `TrainingProgress` now and then.
 
     Raises `DivergedError` when the loss is no longer a number; the last checkpoint before is
     kept.
     """
-    processes = Processes(torch.device(device))
+    run = run or TrainingRun()
+    processes = Processes(torch.device(run.device))
     rows = processes.rows(config.batch_size)
-    run_folder = None
-    if folder is not None:
-        run_folder = RunFolder(
-            Path(folder),
+    folder = None
+    if run.folder is not None:
+        folder = TrainingFolder(
+            Path(run.folder),
             {  # in the order in which differences are told: those that a user made come first
                 **(identity or {}),
                 "config": config.as_dict(),
@@ -119,22 +95,22 @@ def train(
                 "patience": patience,
             },
         )
-        run_folder.check_unasked(resume=resume, force=force)
+        folder.check_unasked(resume=run.resume, force=run.force)
         processes.wait()  # until all have looked, before the first one changes anything
         if processes.is_first:
-            run_folder.prepare(config, resume=resume)
+            folder.prepare(config, resume=run.resume)
         processes.wait()
     model.to(processes.device).train()
     if processes.device.type == "cuda":  # where convolutions want the channels of a place together
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    run = _Run(
-        model, task.to(processes.device), config, processes, rows, run_folder, keep_best, patience
+    training = _Training(
+        model, task.to(processes.device), config, processes, rows, folder, keep_best, patience
     )
-    run.restore()
+    training.restore()
     with matrix_precision(config):
-        result = run.go(checkpoint_seconds, progress or (lambda _: None))
+        result = training.go(run.checkpoint_seconds, run.progress)
     model.eval()
-    if run_folder is not None and processes.is_first:
+    if folder is not None and processes.is_first:
         last = result.history[-1] if result.history else {}
         about = {
             "settings": config.as_dict(),
@@ -143,11 +119,11 @@ def train(
             "last_epoch": {k: v for k, v in last.items() if k != "seconds"},
             **(notes or {}),
         }
-        run_folder.finish(model, about)
+        folder.finish(model, about)
     return result
 
 
-class _Run:
+class _Training:
     """A training under way."""
 
     def __init__(
@@ -157,7 +133,7 @@ class _Run:
         config: TrainingConfig,
         processes: Processes,
         rows: slice,
-        folder: RunFolder | None,
+        folder: TrainingFolder | None,
         keep_best: bool,
         patience: int | None,
     ) -> None:
@@ -192,11 +168,7 @@ class _Run:
         if self.processes.is_first:
             self.history = self.folder.history(self.position.step)
 
-    def go(
-        self,
-        checkpoint_seconds: float,
-        tell: Listener,
-    ) -> TrainingResult:
+    def go(self, checkpoint_seconds: float, report: ProgressCallback) -> TrainingResult:
         """Take the steps that are left."""
         config, position = self.config, self.position
         start = time.monotonic() - position.seconds
@@ -216,7 +188,7 @@ class _Run:
                 position.seconds = now - start
                 if epoch_ends or now - last_look >= LOOK_SECONDS:
                     last_look = now
-                    self._look(rate, epoch_ends, tell)
+                    self._look(rate, epoch_ends, report)
                 stop = self.processes.agree(interrupts.asked)
                 if self.processes.agree(stop or now - last_save >= checkpoint_seconds):
                     last_save = now
@@ -258,7 +230,7 @@ class _Run:
             mean = self.kept.mean[name]
             weight.data, self.kept.mean[name] = mean, weight.data
 
-    def _look(self, rate: float, epoch_ends: bool, tell: Listener) -> None:
+    def _look(self, rate: float, epoch_ends: bool, report: ProgressCallback) -> None:
         """Read the loss back; at the end of an epoch validate and write the history."""
         position = self.position
         steps = (position.step - 1) % self.steps_per_epoch + 1
@@ -273,19 +245,11 @@ class _Run:
         watched = self.model.watched()
         if epoch_ends:
             self._end_epoch(epoch, loss, rate, watched)
-        figure = position.validation
-        tell(
-            TrainingProgress(
-                position.step,
-                self.num_steps,
-                epoch,
-                self.config.num_epochs,
-                loss,
-                watched,
-                figure,
-                None if figure is None else self.task.shown.text(figure),
-            )
-        )
+        figures: dict[str, Any] = {"loss": loss}
+        if position.validation is not None:
+            figures["validation"] = self.task.shown.text(position.validation)
+        stage = f"epoch {epoch} of {self.config.num_epochs}"
+        report(Progress(stage, position.step, self.num_steps, figures={**figures, **watched}))
 
     def _has_levelled_off(self) -> bool:
         """Whether the validation figure has not improved for as long as one was to wait."""

@@ -11,9 +11,10 @@ import torch
 
 from fwnet.data import read_pixels
 from fwnet.models import ImageModel
+from fwnet.progress import ProgressCallback
 from fwnet.training.denoiser_recipe import DENOISING_RECIPE
 from fwnet.training.denoising import Denoising
-from fwnet.training.image_training import ImageReport, ImageTraining, Listener
+from fwnet.training.image_training import ImageReport, ImageTraining
 from fwnet.training.learning_images import files_for_denoising
 
 __all__ = ["train_denoiser"]
@@ -36,7 +37,7 @@ def train_denoiser(
     checkpoint_seconds: float = 30.0,
     notes: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] | None = None,
-    progress: Listener | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ImageReport:
     """min_W mean ‖f_W(x + n) − x‖²,   n ~ N(0, σ²), over crops x of the images of a folder.
 
@@ -59,7 +60,7 @@ def train_denoiser(
         checkpoint_seconds: How much work a kill may cost.
         notes: What the file of the model should say beside data, settings and figures.
         tell: Called with a line for everything that is skipped.
-        progress: Called with `ReadingProgress`, then with `TrainingProgress`, now and then.
+        progress: Called with a `Progress`, first of reading, then of training.
 
     Raises `ValueError` (`DataError`, `ConfigError`, `TrainingError`), in one line, for what does
     not fit.

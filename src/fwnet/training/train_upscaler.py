@@ -10,7 +10,8 @@ import torch
 
 from fwnet.data import read_luma
 from fwnet.models import ImageModel
-from fwnet.training.image_training import ImageReport, ImageTraining, Listener
+from fwnet.progress import ProgressCallback
+from fwnet.training.image_training import ImageReport, ImageTraining
 from fwnet.training.learning_images import files_for_upscaling
 from fwnet.training.super_resolution import SuperResolution, check_crop_size, check_scale
 from fwnet.training.upscaler_recipe import UPSCALING_RECIPE
@@ -39,7 +40,7 @@ def train_upscaler(
     checkpoint_seconds: float = 30.0,
     notes: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] | None = None,
-    progress: Listener | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ImageReport:
     """min_W mean ‖f_W(x↓) − x‖²   or   mean ‖f_W(x↓↑) − x‖²   over crops x of images' luma.
 
@@ -69,7 +70,7 @@ def train_upscaler(
         checkpoint_seconds: How much work a kill may cost.
         notes: What the file of the model should say beside data, settings and figures.
         tell: Called with a line for everything that is skipped.
-        progress: Called with `ReadingProgress`, then with `TrainingProgress`, now and then.
+        progress: Called with a `Progress`, first of reading, then of training.
 
     Raises `ValueError` (`DataError`, `ConfigError`, `TrainingError`), in one line, for what does
     not fit.
