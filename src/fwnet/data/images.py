@@ -33,7 +33,7 @@ __all__ = [
     "to_luma",
 ]
 
-GRAY_WEIGHTS = (0.298936021293775, 0.587043074451121, 0.114020904255103)  # MATLAB's rgb2gray
+GRAY_WEIGHTS, GRAY_UNIT = (298_936_021, 587_043_075, 114_020_904), 10**9  # MATLAB's rgb2gray
 GRAY_MODES = ("1", "L", "LA")  # as Pillow calls them
 LUMA_WEIGHTS, LUMA_UNIT = (65_481, 128_553, 24_966), 255_000  # MATLAB's rgb2ycbcr
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
@@ -277,22 +277,28 @@ def read_stored(path: Path) -> np.ndarray:
 
 
 def to_gray(pixels: np.ndarray) -> np.ndarray:
-    """Luminance of RGB, rounded to 8 bits, as MATLAB's rgb2gray: (height, width, 1)."""
-    gray = pixels.astype(np.float64) @ np.array(GRAY_WEIGHTS)
-    rounded: np.ndarray = np.rint(gray).astype(np.uint8)[:, :, None]
-    return rounded
+    """Return the gray values of RGB as MATLAB's rgb2gray, of the same dtype: (h, w, 1).
+
+    Integers are summed exactly, and halves are rounded up, so that every CPU gives the same values.
+    """
+    return _weighted(pixels, GRAY_WEIGHTS, GRAY_UNIT)
 
 
 def to_luma(pixels: np.ndarray) -> np.ndarray:
     """16 + (65.481·R + 128.553·G + 24.966·B)/255, rounded to 8 bits: (height, width, 1).
 
-    The Y of ITU-R BT.601, from 16 to 235, as MATLAB's rgb2ycbcr. Whole numbers, so that halves are
-    rounded up on every machine.
+    This is Y of ITU-R BT.601, from 16 to 235, as MATLAB's rgb2ycbcr. Rounded as in `to_gray`.
     """
-    whole = pixels.astype(np.int64) @ np.array(LUMA_WEIGHTS)
-    luma = (whole + 16 * LUMA_UNIT + LUMA_UNIT // 2) // LUMA_UNIT
-    rounded: np.ndarray = luma.astype(np.uint8)[:, :, None]
-    return rounded
+    return 16 + _weighted(pixels, LUMA_WEIGHTS, LUMA_UNIT)
+
+
+def _weighted(pixels: np.ndarray, weights: Sequence[int], unit: int) -> np.ndarray:
+    """Return Σ_c weights(c)·pixels(c) / unit, of the dtype of the pixels: (h, w, 1)."""
+    is_float = pixels.dtype.kind == "f"
+    red, green, blue = np.moveaxis(pixels.astype(np.float64 if is_float else np.int64), -1, 0)
+    total = weights[0] * red + weights[1] * green + weights[2] * blue
+    mean = total / unit if is_float else (total + unit // 2) // unit
+    return mean.astype(pixels.dtype)[..., None]
 
 
 def evenly_spread(count: int, length: int) -> list[int]:
