@@ -1,4 +1,4 @@
-"""The images of super-resolution: 91 to learn from (T91); Set5 and Set14 to test on."""
+"""The images of super-resolution: T91 for training, Set5 and Set14 for testing."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fwnet.data.folders import DATA_VARIABLE, DataError, data_folder
-from fwnet.data.images import image_files, read_stored
+from fwnet.data.images import image_files, read_pixels
 
 __all__ = ["set5_files", "set14_files", "t91_files"]
 
 
 @dataclass(frozen=True)
 class PublishedSet:
-    """A set of images that is the same everywhere, whatever format without loss it is kept in.
+    """A published set of images, in any lossless format.
 
     Attributes:
-        title: What everyone calls it.
-        folder: Where it is expected, below $FWNET_DATA.
-        count: How many images there are.
-        names: Of their files, without suffixes.
-        archive: From which people usually take them.
-        content: MD5 of the names, shapes and pixels of all.
+        title: Its usual name.
+        folder: Its folder in $FWNET_DATA.
+        count: The number of images.
+        names: The names of the files without suffixes, for messages.
+        archive: The usual archive to take them from.
+        content: MD5 of the names, shapes and pixels of all images.
     """
 
     title: str
@@ -33,37 +33,34 @@ class PublishedSet:
     content: str
 
     def files(self, folder: str | Path | None) -> list[Path]:
-        """Where the images are, in the order of their names, checked."""
-        # No download: the addresses that papers and projects give are dead, or not the authors'.
+        """Return the files sorted by name, after a check."""
+        hint = (
+            f"they are called {self.names} (.png or .bmp), and usually taken from the archive "
+            f"{self.archive} of LapSRN (Lai et al., 2017) or a copy of it"
+        )
+        # There is no download: the published URLs are dead or not the authors'.
         where = data_folder(self.folder, folder)
         if where is None:
             raise DataError(
-                f"expected a folder {self.folder} with the images of {self.title} below the one "
-                f"that {DATA_VARIABLE} names, got none: {self._description()}"
+                f"expected the images of {self.title} in the folder {self.folder} of "
+                f"{DATA_VARIABLE}, got no such folder: {hint}"
             )
         files = image_files(where)
         if len(files) != self.count:
             raise DataError(
                 f"expected the {self.count} images of {self.title} in {where}, got {len(files)}: "
-                f"{self._description()}"
+                f"{hint}"
             )
         digest = hashlib.md5(usedforsecurity=False)
         for path in sorted(files, key=lambda path: path.stem):
-            pixels = read_stored(path)
+            pixels = read_pixels(path, None)
             digest.update(f"{path.stem} {pixels.shape}".encode() + pixels.tobytes())
         if digest.hexdigest() != self.content:
             raise DataError(
                 f"{where} does not hold the images of {self.title} as they are published: expected "
-                f"the MD5 {self.content} of names and pixels, got {digest.hexdigest()}: "
-                f"{self._description()}"
+                f"the MD5 {self.content} of names and pixels, got {digest.hexdigest()}: {hint}"
             )
         return files
-
-    def _description(self) -> str:
-        return (
-            f"they are called {self.names} (.png or .bmp), and usually taken from the archive "
-            f"{self.archive} of LapSRN (Lai et al., 2017) or a copy of it"
-        )
 
 
 T91 = PublishedSet(
@@ -94,22 +91,22 @@ SET14 = PublishedSet(
 
 
 def t91_files(folder: str | Path | None = None) -> list[Path]:
-    """The files of the 91 images that Yang et al. (2010) learned from, and most did after them.
+    """Return the files of the 91 training images of Yang et al. (2010).
 
     Args:
-        folder: Where they are, or the folder above it, where they are in t91. Default:
-            $FWNET_DATA/t91. There is no download; an error says where people get them.
+        folder: The folder of the images, or its parent. Default: $FWNET_DATA/t91. There is no
+            download; an error says where to get them.
 
-    Names and pixels of all are checked against their MD5; PNG and BMP are the same.
+    Names and pixels are checked against their MD5; PNG and BMP give the same.
     """
     return T91.files(folder)
 
 
 def set5_files(folder: str | Path | None = None) -> list[Path]:
-    """The files of the 5 images that Bevilacqua et al. (2012) tested on; as `t91_files`."""
+    """Return the files of the 5 test images of Bevilacqua et al. (2012); see `t91_files`."""
     return SET5.files(folder)
 
 
 def set14_files(folder: str | Path | None = None) -> list[Path]:
-    """The files of the 14 images that Zeyde et al. (2010) tested on; as `t91_files`."""
+    """Return the files of the 14 test images of Zeyde et al. (2010); see `t91_files`."""
     return SET14.files(folder)

@@ -36,15 +36,8 @@ def estimate_noise(pixels: np.ndarray, opaque: np.ndarray | None = None) -> floa
 
     With few patches the smallest eigenvalue is too small: by half for 32 × 32 pixels. It is
     therefore divided by that of random noise with σ = 1, at the same places and in the directions
-    without image content. From `MAX_PATCHES` patches on this factor is nearly 1 and left out. On
-    gray ramps of 32, 64 and 128 pixels per side with σ = 25 the median estimate is 24.9, 24.9, 24.7
-    (without the factor: 17.7, 22.2, 23.6).
-
-    On 100 color training images of BSDS500 with σ = 5, 15, 25, 50 (of 255), rounded and clipped to
-    8 bits, the median error is 0.07, 0.19, 0.37, 2.5, and 8 of 400 estimates are off by more than
-    1 and 10 %. Not clipped, it is 0.07, 0.19, 0.28, 1.4. On clean images the median is 0.26. Of 36
-    images with σ = 5, a wavelet's median was off by that much on 22, the method of Chen et al.
-    (2015) on 16, this one on none.
+    without image content. From `MAX_PATCHES` patches on this factor is nearly 1 and left out.
+    How accurate the estimate is: docs/imaging.md.
 
     Args:
         pixels: The image, (h, w, channels), integers or values in [0, 1].
