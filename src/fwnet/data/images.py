@@ -80,7 +80,7 @@ class ImageSet:
 
     @classmethod
     def of(cls, arrays: Sequence[np.ndarray], names: Sequence[str]) -> Self:
-        """Make a set of arrays of shape (height, width, channel): uint8, or floats from 0 to 255."""
+        """Make a set of arrays (height, width, channel): uint8, or floats from 0 to 255."""
         if not arrays:
             raise DataError("expected at least one image, got none")
         return cls._joined([torch.from_numpy(array) for array in arrays], names)

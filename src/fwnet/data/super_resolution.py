@@ -20,7 +20,6 @@ class PublishedSet:
         title: Its usual name.
         folder: Its folder in $FWNET_DATA.
         count: The number of images.
-        names: The names of the files without suffixes, for messages.
         archive: The usual archive to take them from.
         content: MD5 of the names, shapes and pixels of all images.
     """
@@ -28,15 +27,14 @@ class PublishedSet:
     title: str
     folder: str
     count: int
-    names: str
     archive: str
     content: str
 
     def files(self, folder: str | Path | None) -> list[Path]:
         """Return the files sorted by name, after a check."""
         hint = (
-            f"they are called {self.names} (.png or .bmp), and usually taken from the archive "
-            f"{self.archive} of LapSRN (Lai et al., 2017) or a copy of it"
+            f"usually they are taken from the archive {self.archive} of LapSRN (Lai et al., 2017) "
+            "or a copy of it"
         )
         # There is no download: the published URLs are dead or not the authors'.
         where = data_folder(self.folder, folder)
@@ -67,7 +65,6 @@ T91 = PublishedSet(
     title="T91",
     folder="t91",
     count=91,
-    names="t1 to t66 and tt1 to tt27, without t41 and tt11",
     archive="SR_training_datasets.zip",
     content="c8423a93d031b88e0f270d3f08b4ced6",
 )
@@ -75,7 +72,6 @@ SET5 = PublishedSet(
     title="Set5",
     folder="set5",
     count=5,
-    names="baby, bird, butterfly, head, woman",
     archive="SR_testing_datasets.zip",
     content="85ee04231a16e37d0e3fb6c7b06ee9f1",
 )
@@ -83,8 +79,6 @@ SET14 = PublishedSet(
     title="Set14",
     folder="set14",
     count=14,
-    names="baboon, barbara, bridge, coastguard, comic, face, flowers, foreman, lenna, man, "
-    "monarch, pepper, ppt3, zebra",
     archive="SR_testing_datasets.zip",
     content="52f5f07bb92e21d55010f28e3864a471",
 )

@@ -19,12 +19,13 @@ PNG_DEPTH = 24  # position of the byte that holds the bits per channel
 PNG_HEADER_END = 33  # the chunks of metadata follow here
 
 BITS, PHOTOMETRIC, PLANAR, EXTRA, FORMAT = 258, 262, 284, 338, 339  # tags of TIFF
-WHITE_IS_ZERO, BLACK_IS_ZERO, RGB = 0, 1, 2  # values of PHOTOMETRIC
+WHITE_IS_ZERO = 0  # value of PHOTOMETRIC
+PLAIN_COLORS = (WHITE_IS_ZERO, 1, 2)  # … with black is zero and RGB
 SEPARATE = 2  # value of PLANAR: each channel is stored on its own
 UNASSOCIATED = 2  # value of EXTRA: colors are not multiplied by alpha
 UNSIGNED, FLOAT = 1, 3  # values of FORMAT
 TIFF_DTYPES = ("u1", "u2", "f2", "f4", "f8")
-TIFF_KINDS = "1 to 4 channels of 8 or 16 bits or floating point"
+TIFF_KINDS = "1 to 4 channels, gray or RGB, of 8 or 16 bits or floating point"
 
 
 def is_deep_png(file: BinaryIO) -> bool:
@@ -48,7 +49,7 @@ def is_deep_tiff(image: Image.Image) -> bool:
         return len(bits) == 2 or max(bits) > 8
     is_deep = kinds == {FLOAT} or (kinds == {UNSIGNED} and set(bits) == {16})
     is_plain = set(tags.get(EXTRA, (UNASSOCIATED,))) == {UNASSOCIATED}
-    return is_deep and is_plain and tags.get(PHOTOMETRIC) in (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB)
+    return is_deep and is_plain and tags.get(PHOTOMETRIC) in PLAIN_COLORS
 
 
 def read_png(file: BinaryIO) -> np.ndarray:
@@ -81,12 +82,21 @@ def _write_chunk(file: BinaryIO, name: bytes, content: bytes) -> None:
 
 
 def read_tiff(file: BinaryIO) -> tuple[np.ndarray, Metadata]:
-    """Return the pixels of a TIFF, (h, w, channels), with its profile and its orientation."""
+    """Return the pixels of a TIFF, (h, w, channels), with its profile and its orientation.
+
+    Raise before memory is allocated for an image that cannot be used.
+    """
     import tifffile
 
     with tifffile.TiffFile(file) as opened:
         page = opened.pages.first
-        _check_page(page)
+        pixels, limit = page.imagewidth * page.imagelength, 2 * (Image.MAX_IMAGE_PIXELS or np.inf)
+        if pixels > limit:
+            raise Image.DecompressionBombError(f"{pixels} pixels, more than {limit}")
+        if page.photometric not in PLAIN_COLORS or page.samplesperpixel > 4:
+            name = getattr(page.photometric, "name", page.photometric)
+            got = f"{page.samplesperpixel} channels of kind {name}"
+            raise ImageError(f"expected {TIFF_KINDS}, got {got}")
         array = page.asarray()
         profile, orientation = (
             page.tags[number].value if number in page.tags else None for number in (34675, 274)
@@ -106,19 +116,6 @@ def read_tiff(file: BinaryIO) -> tuple[np.ndarray, Metadata]:
     if orientation:
         tags[ExifTags.Base.Orientation] = int(orientation)
     return array, Metadata(tags.tobytes() if orientation else None, profile or None)
-
-
-def _check_page(page: Any) -> None:
-    """Raise before memory is allocated for an image that cannot be used."""
-    pixels = page.imagewidth * page.imagelength * page.imagedepth
-    limit = 2 * (Image.MAX_IMAGE_PIXELS or pixels)
-    if pixels > limit:
-        raise Image.DecompressionBombError(f"{pixels} pixels, more than {limit}")
-    if page.samplesperpixel > 4:
-        raise ImageError(f"expected {TIFF_KINDS}, got {page.samplesperpixel} channels")
-    if page.photometric not in (WHITE_IS_ZERO, BLACK_IS_ZERO, RGB):
-        name = getattr(page.photometric, "name", page.photometric)
-        raise ImageError(f"expected gray or RGB where there are more than 8 bits, got {name}")
 
 
 def write_tiff(file: BinaryIO, channels: np.ndarray, about: Metadata) -> None:
