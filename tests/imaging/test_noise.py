@@ -59,7 +59,7 @@ def test_tiny_images(shape):
     assert estimate_noise(image) == pytest.approx(0.1, rel=0.4)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 50, 3), (30, 1, 1), (400, 400, 3)])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 50, 3), (30, 1, 1), (90, 90, 3)])
 def test_nothing_to_see_is_no_noise(shape):
     assert estimate_noise(np.full(shape, 0.5)) == 0
     assert estimate_noise(np.zeros(shape, np.uint8)) == 0
@@ -72,16 +72,16 @@ def test_frames_of_black_do_not_hide_the_noise():
 
 
 def test_transparent_places_do_not_count():
-    image = np.full((300, 300, 3), 0.5)
-    image[:, 200:] += 0.1 * np.random.default_rng(0).standard_normal((300, 100, 3))
-    opaque = np.zeros((300, 300), bool)
+    image = np.full((150, 300, 3), 0.5)
+    image[:, 200:] += 0.1 * np.random.default_rng(0).standard_normal((150, 100, 3))
+    opaque = np.zeros((150, 300), bool)
     opaque[:, 200:] = True
     assert estimate_noise(image) < 0.08
     assert estimate_noise(image, opaque) == pytest.approx(0.1, rel=0.05)
 
 
 def test_the_same_image_gives_the_same_estimate():
-    image = noisy(data.coffee(), 10, cut_off=True)
+    image = noisy(data.coffee()[:300, :300], 10, cut_off=True)
     assert estimate_noise(image) == pytest.approx(estimate_noise(image.copy()), rel=1e-9)
 
 
