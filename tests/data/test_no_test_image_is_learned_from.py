@@ -218,7 +218,7 @@ class TestRealImages:
         assert matches([berkeley], [woman]) == ["train/302003 in set5/woman"]
 
     def test_no_image_of_the_tests_is_in_one_of_training_or_validation_or_has_one_in_it(self):
-        """Files are checked by their MD5, so a part of all pairs will do; FWNET_ALL_PAIRS=1: all."""
+        """A seventh of all, because MD5s fix the files; FWNET_ALL_PAIRS=1 compares all."""
         tested = [*set5_files(DATA), *set14_files(DATA)]
         learned = [*t91_files(DATA), *berkeley_training_files(DATA)]
         learned += berkeley_validation_files(DATA)

@@ -148,7 +148,7 @@ def test_other_numbers_of_images_are_refused_unread(small, tmp_path):
     load, _ = small
     write(tmp_path, fake_images())
     (tmp_path / "d.png").write_bytes(b"words")
-    with pytest.raises(DataError, match=r"expected the 3 images of \w+ in .*, got 4: usually"):
+    with pytest.raises(DataError, match=r"expected the 3 images of \w+ in .*, got 4; usually"):
         load(tmp_path)
 
 

@@ -17,71 +17,52 @@ class PublishedSet:
     """A published set of images, in any lossless format.
 
     Attributes:
-        title: Its usual name.
-        folder: Its folder in $FWNET_DATA.
+        title: Its usual name; that of its folder has small letters.
         count: The number of images.
         archive: The usual archive to take them from.
         content: MD5 of the names, shapes and pixels of all images.
     """
 
     title: str
-    folder: str
     count: int
     archive: str
     content: str
 
     def files(self, folder: str | Path | None) -> list[Path]:
         """Return the files sorted by name, after a check."""
-        hint = (
-            f"usually they are taken from the archive {self.archive} of LapSRN (Lai et al., 2017) "
-            "or a copy of it"
-        )
         # There is no download: the published URLs are dead or not the authors'.
-        where = data_folder(self.folder, folder)
+        where = data_folder(self.title.lower(), folder)
         if where is None:
-            raise DataError(
-                f"expected the images of {self.title} in the folder {self.folder} of "
-                f"{DATA_VARIABLE}, got no such folder: {hint}"
+            raise self._error(
+                f"expected the images of {self.title} in the folder {self.title.lower()} of "
+                f"{DATA_VARIABLE}, got no such folder"
             )
         files = image_files(where)
         if len(files) != self.count:
-            raise DataError(
-                f"expected the {self.count} images of {self.title} in {where}, got {len(files)}: "
-                f"{hint}"
+            raise self._error(
+                f"expected the {self.count} images of {self.title} in {where}, got {len(files)}"
             )
         digest = hashlib.md5(usedforsecurity=False)
         for path in sorted(files, key=lambda path: path.stem):
             pixels = read_pixels(path, None)
             digest.update(f"{path.stem} {pixels.shape}".encode() + pixels.tobytes())
         if digest.hexdigest() != self.content:
-            raise DataError(
+            raise self._error(
                 f"{where} does not hold the images of {self.title} as they are published: expected "
-                f"the MD5 {self.content} of names and pixels, got {digest.hexdigest()}: {hint}"
+                f"the MD5 {self.content} of names and pixels, got {digest.hexdigest()}"
             )
         return files
 
+    def _error(self, message: str) -> DataError:
+        return DataError(
+            f"{message}; usually they are taken from the archive {self.archive} of LapSRN "
+            "(Lai et al., 2017)"
+        )
 
-T91 = PublishedSet(
-    title="T91",
-    folder="t91",
-    count=91,
-    archive="SR_training_datasets.zip",
-    content="c8423a93d031b88e0f270d3f08b4ced6",
-)
-SET5 = PublishedSet(
-    title="Set5",
-    folder="set5",
-    count=5,
-    archive="SR_testing_datasets.zip",
-    content="85ee04231a16e37d0e3fb6c7b06ee9f1",
-)
-SET14 = PublishedSet(
-    title="Set14",
-    folder="set14",
-    count=14,
-    archive="SR_testing_datasets.zip",
-    content="52f5f07bb92e21d55010f28e3864a471",
-)
+
+T91 = PublishedSet("T91", 91, "SR_training_datasets.zip", "c8423a93d031b88e0f270d3f08b4ced6")
+SET5 = PublishedSet("Set5", 5, "SR_testing_datasets.zip", "85ee04231a16e37d0e3fb6c7b06ee9f1")
+SET14 = PublishedSet("Set14", 14, "SR_testing_datasets.zip", "52f5f07bb92e21d55010f28e3864a471")
 
 
 def t91_files(folder: str | Path | None = None) -> list[Path]:
