@@ -74,23 +74,10 @@ def load_mnist(folder: str | Path | None = None) -> Digits:
     Every file is checked against its published MD5.
     """
     where = data_folder("mnist", folder)
-    contents = [_read(where, name) for name in FILES]
-    images, test_images = (
-        torch.from_numpy(np.frombuffer(content, np.uint8, offset=16).astype(np.float32) / 255)
-        for content in contents[::2]
-    )
-    labels, test_labels = (
-        torch.from_numpy(np.frombuffer(content, np.uint8, offset=8).astype(np.int64))
-        for content in contents[1::2]
-    )
-    return Digits(
-        "MNIST",
-        images.reshape(-1, 28 * 28),
-        labels,
-        test_images.reshape(-1, 28 * 28),
-        test_labels,
-        (28, 28),
-    )
+    contents = [np.frombuffer(_read(where, name), np.uint8) for name in FILES]
+    pixels = np.concatenate([content[16:] for content in contents[::2]]).reshape(-1, 28 * 28)
+    labels = np.concatenate([content[8:] for content in contents[1::2]])
+    return _digits("MNIST", pixels / np.float32(255), labels, 10_000, (28, 28))
 
 
 def small_digits(num_test: int = 360) -> Digits:
@@ -101,12 +88,17 @@ def small_digits(num_test: int = 360) -> Digits:
     from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)
-    images = torch.from_numpy((pixels / 16).astype(np.float32))
+    return _digits("scikit-learn's digits", pixels / 16, labels, num_test, (8, 8))
+
+
+def _digits(
+    name: str, pixels: np.ndarray, labels: np.ndarray, num_test: int, shape: tuple[int, int]
+) -> Digits:
+    """Return digits of which the last `num_test` are test images."""
+    images = torch.from_numpy(pixels.astype(np.float32, copy=False))
     digits = torch.from_numpy(labels.astype(np.int64))
     kept = len(images) - num_test
-    return Digits(
-        "scikit-learn's digits", images[:kept], digits[:kept], images[kept:], digits[kept:], (8, 8)
-    )
+    return Digits(name, images[:kept], digits[:kept], images[kept:], digits[kept:], shape)
 
 
 def _read(folder: Path | None, name: str) -> bytes:

@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Self
 
@@ -79,11 +80,13 @@ class ImageSet:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, arrays: Sequence[np.ndarray], names: Sequence[str]) -> Self:
-        """Make a set of arrays (height, width, channel): uint8, or floats from 0 to 255."""
-        if not arrays:
+    def of(cls, images: Sequence[np.ndarray | Tensor], names: Sequence[str]) -> Self:
+        """Make a set of images (height, width, channel): uint8, or floats from 0 to 255."""
+        if not images:
             raise DataError("expected at least one image, got none")
-        return cls._joined([torch.from_numpy(array) for array in arrays], names)
+        tensors = [torch.as_tensor(image) for image in images]
+        sizes = torch.tensor([tensor.shape[:2] for tensor in tensors])
+        return cls(torch.cat([tensor.flatten(0, 1) for tensor in tensors]), sizes, tuple(names))
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -103,8 +106,8 @@ class ImageSet:
 
     def select(self, indices: Sequence[int]) -> Self:
         """Return a set of the images with these indices."""
-        names = tuple(self.names[index] for index in indices)
-        return self._joined([self._stored(index) for index in indices], names)
+        names = [self.names[index] for index in indices]
+        return self.of([self._stored(index) for index in indices], names)
 
     def split(self, count: int) -> tuple[Self, Self]:
         """Return two sets: the others, and `count` images that are spread evenly."""
@@ -120,7 +123,7 @@ class ImageSet:
         for index, sides in enumerate(self.sizes.tolist()):
             top, left = (max(0, length - side) // 2 for length in sides)
             parts.append(self._stored(index)[top : top + side, left : left + side])
-        return self._joined(parts, self.names)
+        return self.of(parts, self.names)
 
     def with_smaller_copies(self, factors: Sequence[float], least: int) -> Self:
         """Return these images and, after them, copies of sizes s·h × s·w for each factor s < 1.
@@ -128,23 +131,20 @@ class ImageSet:
         Copies are bicubic and rounded to 8 bits; those lower or narrower than `least` pixels are
         left out.
         """
-        for factor in factors:
-            if not 0 < factor < 1:
-                raise ValueError(f"factors must be in (0, 1), got {factor!r}")
+        if not all(0 < factor < 1 for factor in factors):
+            raise ValueError(f"factors must be in (0, 1), got {factors!r}")
         images = [self._stored(index) for index in range(len(self))]
         names = list(self.names)
-        for factor in factors:
-            for index, sides in enumerate(self.sizes.tolist()):
-                height, width = (round(factor * side) for side in sides)
-                if min(height, width) < least:
-                    continue
-                image = self._stored(index).permute(2, 0, 1)[None].double()
-                copy = interpolate(image, (height, width), mode="bicubic", antialias=True)
-                # Rounded to a fine grid first: halves are the same halves on every CPU.
-                copy = (copy[0] * 2**20).round() / 2**20
-                images.append(copy.round().clamp(0, 255).byte().permute(1, 2, 0))
-                names.append(f"{self.names[index]} × {factor:g}")
-        return self._joined(images, names)
+        for factor, (index, sides) in product(factors, enumerate(self.sizes.tolist())):
+            size = [round(factor * side) for side in sides]
+            if min(size) < least:
+                continue
+            image = self._stored(index).permute(2, 0, 1)[None].double()
+            copy = interpolate(image, size, mode="bicubic", antialias=True)[0]
+            copy = (copy * 2**20).round() / 2**20  # so that halves are halves on every CPU
+            images.append(copy.round().clamp(0, 255).byte().permute(1, 2, 0))
+            names.append(f"{self.names[index]} × {factor:g}")
+        return self.of(images, names)
 
     def crops(self, count: int, size: int, generator: torch.Generator) -> Tensor:
         """Return random squares, mirrored and turned at random: (count, channel, size, size).
@@ -196,12 +196,6 @@ class ImageSet:
         sha = hashlib.sha256(repr((self.sizes.tolist(), self.channels)).encode())
         sha.update(self.pixels.cpu().numpy().data.cast("B"))
         return sha.hexdigest()
-
-    @classmethod
-    def _joined(cls, images: Sequence[Tensor], names: Sequence[str]) -> Self:
-        """Make a set of tensors (height, width, channel)."""
-        sizes = torch.tensor([image.shape[:2] for image in images])
-        return cls(torch.cat([image.flatten(0, 1) for image in images]), sizes, tuple(names))
 
     def _stored(self, index: int) -> Tensor:
         """Return one image as it is stored, (height, width, channel)."""

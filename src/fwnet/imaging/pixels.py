@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -36,9 +37,11 @@ class Pixels:
     @classmethod
     def of_channels(cls, array: np.ndarray) -> Pixels:
         """Split (h, w, channels) into colors and alpha; raise if values are out of range."""
-        channels = array.shape[2]
-        if min(array.shape[:2]) < 1:
-            raise _no_pixels(*array.shape[:2])
+        height, width, channels = array.shape
+        if min(height, width) < 1:
+            raise ImageError(
+                f"an image must have at least 1 × 1 pixels, got {width} × {height} (width × height)"
+            )
         _check_values(array)
         has_alpha = channels in (2, 4)
         colors = array[..., : channels - has_alpha]
@@ -142,11 +145,8 @@ def _map_array(image: np.ndarray, function: Callable[[Pixels], Pixels]) -> np.nd
             f"channels, got {image.shape}{hint}"
         )
     native = image.astype(image.dtype.newbyteorder("="), copy=False)
-    if native.dtype not in (np.uint8, np.uint16) and native.dtype.kind != "f":
-        raise _wrong_dtype(image.dtype)
-    pixels = Pixels.of_channels(native if native.ndim == 3 else native[..., None])
-    new = function(pixels).channels()
-    return (new if image.ndim == 3 else new[..., 0]).astype(image.dtype, copy=False)
+    new = function(Pixels.of_channels(np.atleast_3d(native))).channels()
+    return new.reshape(*new.shape[:2], *image.shape[2:]).astype(image.dtype, copy=False)
 
 
 def _map_tensor(image: Tensor, function: Callable[[Pixels], Pixels], scale: int) -> Tensor:
@@ -157,37 +157,27 @@ def _map_tensor(image: Tensor, function: Callable[[Pixels], Pixels], scale: int)
             "a tensor must have shape (height, width) or (..., channels, height, width) with 1 to "
             f"4 channels, got {tuple(image.shape)}{hint}"
         )
-    if image.dtype not in (torch.uint8, torch.uint16) and not image.is_floating_point():
-        raise _wrong_dtype(image.dtype)
-    if 0 in image.shape[-2:]:
-        raise _no_pixels(image.shape[-2], image.shape[-1])
     stored = image.detach().cpu()
     if stored.is_floating_point() and stored.dtype != torch.float64:
         stored = stored.float()  # NumPy has no bfloat16
+    height, width = image.shape[-2:]
     channels = image.shape[-3] if image.ndim > 2 else 1
-    batch = stored.reshape(-1, channels, *image.shape[-2:])
-    height, width = (scale * length for length in image.shape[-2:])
-    new = batch.new_empty(len(batch), channels, height, width)
+    batch = stored.reshape(math.prod(image.shape[:-3]), channels, height, width)
+    new = batch.new_empty(len(batch), channels, scale * height, scale * width)
     for index, one in enumerate(batch):
         pixels = Pixels.of_channels(one.permute(1, 2, 0).numpy())
         new[index] = torch.from_numpy(function(pixels).channels()).permute(2, 0, 1)
-    return new.reshape(*image.shape[:-2], height, width).to(image.device, image.dtype)
-
-
-def _wrong_dtype(dtype: object) -> ImageError:
-    return ImageError(f"an image must have uint8, uint16 or floating-point values, got {dtype}")
-
-
-def _no_pixels(height: int, width: int) -> ImageError:
-    return ImageError(
-        f"an image must have at least 1 × 1 pixels, got {width} × {height} (width × height)"
-    )
+    return new.reshape(*image.shape[:-2], *new.shape[2:]).to(image.device, image.dtype)
 
 
 def _check_values(array: np.ndarray) -> None:
-    """Raise unless floating-point values can be those of a noisy image in [0, 1]."""
-    if array.dtype.kind != "f":
+    """Raise unless values are integers or can be those of a noisy image in [0, 1]."""
+    if array.dtype in (np.uint8, np.uint16):
         return
+    if array.dtype.kind != "f":
+        raise ImageError(
+            f"an image must have uint8, uint16 or floating-point values, got {array.dtype}"
+        )
     low, high = float(array.min()), float(array.max())
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ImageError("an image must be finite, got NaN or infinity")
