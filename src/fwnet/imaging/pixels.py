@@ -38,10 +38,7 @@ class Pixels:
     def of_channels(cls, array: np.ndarray) -> Pixels:
         """Split (h, w, channels) into colors and alpha; raise if values are out of range."""
         height, width, channels = array.shape
-        if min(height, width) < 1:
-            raise ImageError(
-                f"an image must have at least 1 × 1 pixels, got {width} × {height} (width × height)"
-            )
+        _check_not_empty(height, width)
         _check_values(array)
         has_alpha = channels in (2, 4)
         colors = array[..., : channels - has_alpha]
@@ -161,6 +158,7 @@ def _map_tensor(image: Tensor, function: Callable[[Pixels], Pixels], scale: int)
     if stored.is_floating_point() and stored.dtype != torch.float64:
         stored = stored.float()  # NumPy has no bfloat16
     height, width = image.shape[-2:]
+    _check_not_empty(height, width)
     channels = image.shape[-3] if image.ndim > 2 else 1
     batch = stored.reshape(math.prod(image.shape[:-3]), channels, height, width)
     new = batch.new_empty(len(batch), channels, scale * height, scale * width)
@@ -168,6 +166,13 @@ def _map_tensor(image: Tensor, function: Callable[[Pixels], Pixels], scale: int)
         pixels = Pixels.of_channels(one.permute(1, 2, 0).numpy())
         new[index] = torch.from_numpy(function(pixels).channels()).permute(2, 0, 1)
     return new.reshape(*image.shape[:-2], *new.shape[2:]).to(image.device, image.dtype)
+
+
+def _check_not_empty(height: int, width: int) -> None:
+    if min(height, width) < 1:
+        raise ImageError(
+            f"an image must have at least 1 × 1 pixels, got {width} × {height} (width × height)"
+        )
 
 
 def _check_values(array: np.ndarray) -> None:
