@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.stats import gamma
 from skimage import data
 
 from fwnet.imaging import estimate_noise
+from fwnet.imaging.noise import FLAT_LIMITS
 
 PICTURES = {"camera": data.camera, "astronaut": data.astronaut, "coffee": data.coffee}
 
@@ -130,3 +132,14 @@ def test_a_small_part_of_a_large_image():
     assert estimate_noise(image, opaque) == pytest.approx(estimate_noise(image[part]), rel=1e-9)
     assert estimate_noise(image, opaque) == pytest.approx(0.1, rel=0.1)
     assert estimate_noise(image, np.zeros_like(opaque)) < 0.1
+
+
+@pytest.mark.parametrize("side", FLAT_LIMITS)
+def test_limits_of_flat_patches(side):
+    pixels = np.eye(side**2).reshape(-1, side, side)
+    across = (pixels[:, :, 2:] - pixels[:, :, :-2]).reshape(side**2, -1) / 2
+    down = (pixels[:, 2:] - pixels[:, :-2]).reshape(side**2, -1) / 2
+    form = across @ across.T + down @ down.T
+    rank = np.linalg.matrix_rank(form)
+    limit = gamma.ppf(1 - 1e-6, rank / 2, scale=2 * np.trace(form) / rank)
+    assert FLAT_LIMITS[side] == pytest.approx(limit, rel=1e-9)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 
@@ -15,12 +14,14 @@ __all__ = ["estimate_noise"]
 
 # Patch side: patches it needs. A gray image of 32 × 32 has 900, one of 64 × 64 about 3,600.
 SIDES = {7: 3_300, 5: 1_200, 3: 90}
+# Patch side: gradient strength that a fraction 1 − 10⁻⁶ of patches of noise with σ = 1 stay below,
+# by a gamma distribution with the mean and the degrees of freedom of the quadratic form.
+FLAT_LIMITS = {7: 81.82076743668523, 5: 47.96179195171, 3: 21.532912127766252}
 MAX_PATCHES = 120_000  # 24 MB in float32
 ENOUGH = 10  # least number of patches for a covariance, per pixel of a patch
 NOISE_VALUES = 40_000  # patches of random noise to draw when there are few …
 MOST_DRAWS = 8  # … in at most this many draws
 MOST_NOISE = 4_000_000  # largest draw: 16 MB
-CONFIDENCE = 1 - 1e-6  # fraction of flat patches that are recognized
 MARGIN = 2.0  # distance from black and white in σ: closer to them noise is clipped
 MOST_MARGIN = 0.4  # the margin at most, on the scale [0, 1]
 MEDIAN_OF_NORMAL = 0.6744897501960817  # of |N(0, 1)|
@@ -63,7 +64,7 @@ def estimate_noise(pixels: np.ndarray, opaque: np.ndarray | None = None) -> floa
     variance = _least_variance(patches, noises)
     for _ in range(10):
         margin = min(MARGIN * variance**0.5, MOST_MARGIN)
-        flat = strength <= variance * _flat_limit(side)
+        flat = strength <= variance * FLAT_LIMITS[side]
         chosen = flat & (means > margin) & (means < 1 - margin)
         if chosen.sum() < enough:
             chosen = flat
@@ -128,42 +129,26 @@ def _gradient_strength(patches: np.ndarray, side: int) -> np.ndarray:
     return strength
 
 
-@functools.cache
-def _flat_limit(side: int) -> float:
-    """Return a quantile of the gradient strength of noise with σ = 1, by a gamma distribution."""
-    from scipy.stats import gamma
-
-    pixels = np.eye(side**2).reshape(-1, side, side)
-    across = (pixels[:, :, 2:] - pixels[:, :, :-2]).reshape(side**2, -1) / 2
-    down = (pixels[:, 2:] - pixels[:, :-2]).reshape(side**2, -1) / 2
-    form = across @ across.T + down @ down.T
-    rank = np.linalg.matrix_rank(form)
-    return float(gamma.ppf(CONFIDENCE, rank / 2, scale=2 * np.trace(form) / rank))
-
-
 def _least_variance(patches: np.ndarray, noises: list[np.ndarray]) -> float:
     """Return the smallest eigenvalue divided by that of noise with σ = 1.
 
     Only directions without image content count: their eigenvalues are no larger than those of
     noise. Without `noises`, return the eigenvalue itself. The first one, 0, belongs to the mean.
     """
-    values, directions = np.linalg.eigh(_covariance(patches))
+    covariance, *covariances = (
+        np.cov(rows, rowvar=False, dtype=np.float64) for rows in (patches, *noises)
+    )
+    values, directions = np.linalg.eigh(covariance)
     values, directions = values[1:], directions[:, 1:]
     least = max(float(values[0]), 0.0)
     if not noises:
         return least
-    covariances = [_covariance(noise) for noise in noises]
     spectra = [np.linalg.eigvalsh(covariance) for covariance in covariances]
     largest = float(np.mean([spectrum[-1] for spectrum in spectra]))
     variance = least / float(np.mean([spectrum[1] for spectrum in spectra]))
     free = directions[:, values <= max(variance * largest, values[0])]
     seen = [np.linalg.eigvalsh(free.T @ covariance @ free)[0] for covariance in covariances]
     return least / float(np.mean(seen))
-
-
-def _covariance(patches: np.ndarray) -> np.ndarray:
-    covariance: np.ndarray = np.cov(patches, rowvar=False, dtype=np.float64)
-    return covariance
 
 
 def _median_deviation(pixels: np.ndarray) -> float:
