@@ -7,6 +7,8 @@ from torch import Tensor
 
 __all__ = ["as_displayed", "code_error", "error_rate", "psnr", "shave", "ssim"]
 
+SAME_SHAPE = "images must have the shape of the clean ones"
+
 
 def code_error(code: Tensor, target: Tensor) -> Tensor:
     """Σ_i (z_i − z*_i)², averaged over samples: the paper's error per sample.
@@ -14,21 +16,13 @@ def code_error(code: Tensor, target: Tensor) -> Tensor:
     It is a sum over the entries of a code, not a mean. Networks are trained with half of it, which
     is Caffe's Euclidean loss.
     """
-    if code.shape != target.shape:
-        raise ValueError(
-            f"codes must have the shape of their targets, {tuple(target.shape)}, "
-            f"got {tuple(code.shape)}"
-        )
+    _check_shape("codes must have the shape of their targets", code.shape, target.shape)
     return (code - target).square().sum(-1).mean()
 
 
 def error_rate(scores: Tensor, labels: Tensor) -> Tensor:
     """Return the fraction of samples whose largest score is not that of their label."""
-    if scores.shape[:-1] != labels.shape:
-        raise ValueError(
-            f"labels must have the shape of the scores without their last axis, "
-            f"{tuple(scores.shape[:-1])}, got {tuple(labels.shape)}"
-        )
+    _check_shape("labels must have the shape of scores[..., 0]", labels.shape, scores.shape[:-1])
     return (scores.argmax(-1) != labels).double().mean()
 
 
@@ -37,7 +31,7 @@ def psnr(image: Tensor, clean: Tensor) -> Tensor:
 
     Values of `image` are first clipped to [0, 1], as on a display.
     """
-    _check_same_shape(image, clean)
+    _check_shape(SAME_SHAPE, image.shape, clean.shape)
     errors = (image.double().clamp(0, 1) - clean.double()).square().flatten(1).mean(1)
     return -10 * errors.log10()
 
@@ -50,7 +44,7 @@ def ssim(image: Tensor, clean: Tensor) -> Tensor:
     """
     from skimage.metrics import structural_similarity
 
-    _check_same_shape(image, clean)
+    _check_shape(SAME_SHAPE, image.shape, clean.shape)
     if image.ndim != 4:
         raise ValueError(
             f"images must have shape (batch, channel, height, width), got {tuple(image.shape)}"
@@ -86,9 +80,6 @@ def shave(image: Tensor, border: int) -> Tensor:
     return image[..., border : height - border, border : width - border]
 
 
-def _check_same_shape(image: Tensor, clean: Tensor) -> None:
-    if image.shape != clean.shape:
-        raise ValueError(
-            f"images must have the shape of the clean ones, {tuple(clean.shape)}, "
-            f"got {tuple(image.shape)}"
-        )
+def _check_shape(rule: str, shape: torch.Size, expected: torch.Size) -> None:
+    if shape != expected:
+        raise ValueError(f"{rule}, {tuple(expected)}, got {tuple(shape)}")
