@@ -1,5 +1,6 @@
 import hashlib
 import io
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -198,6 +199,9 @@ class TestArchive:
             berkeley_files()
         learn, test = berkeley_files()
         assert [path.name for path in (*learn, *test)] == ["1.jpg", "3.jpg", "101085.jpg"]
+        shutil.rmtree(next(self.cache.rglob("val")))  # it was not unpacked yet
+        assert berkeley_files() == (learn, test)
+        assert self.downloads == 1
 
     def test_errors_of_the_disk_are_reported(self, monkeypatch):
         def full(*arguments, **options):

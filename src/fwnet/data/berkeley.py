@@ -87,6 +87,8 @@ def _parts(folder: str | Path | None) -> dict[str, list[Path]]:
     given = data_folder(FOLDER, folder)
     where = given or cache_folder(FOLDER)
     if given is None and _find_images(where) is None:
+        # Without the remains of an interrupted run, pooch unpacks the archive again.
+        shutil.rmtree(where / f"{ARCHIVE}.untar", ignore_errors=True)
         download(FOLDER, ARCHIVE, None, SOURCES, unpack=IMAGES)
     found = _find_images(where)
     if found is None:
@@ -100,7 +102,7 @@ def _parts(folder: str | Path | None) -> dict[str, list[Path]]:
     for path in sorted(files, key=lambda path: path.stem):
         digest.update(path.stem.encode() + path.read_bytes())
     if digest.hexdigest() != CONTENT:
-        if given is None:  # an interrupted download: the next call starts over
+        if given is None:  # so that the next call starts over
             shutil.rmtree(where)
         raise DataError(
             f"{found} does not hold the 500 Berkeley images as they are published: expected the "
