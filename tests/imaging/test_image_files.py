@@ -3,6 +3,7 @@
 import io
 import os
 import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,21 @@ def test_sixteen_bits_of_pngs_that_others_wrote(tmp_path, kind, filter_type):
     types = {"L": 0, "LA": 4, "RGB": 2, "RGBA": 6}
     content = png(30, 20, bits=16, kind=types[kind], rows=rows.tobytes())
     (tmp_path / "x.png").write_bytes(content)
+    assert np.array_equal(read_image(tmp_path / "x.png").pixels.channels(), array)
+
+
+def test_sixteen_bits_of_an_interlaced_png(tmp_path):
+    array = values(3, np.uint16, (21, 30))
+    passes = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2)]
+    passes.append((0, 1, 1, 2))
+    rows = b"".join(
+        b"\0" + row.astype(">u2").tobytes()
+        for left, top, right, down in passes
+        for row in array[top::down, left::right]
+    )
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 30, 21, 16, 2, 0, 0, 1))
+    content = header + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n" + content)
     assert np.array_equal(read_image(tmp_path / "x.png").pixels.channels(), array)
 
 
