@@ -21,11 +21,11 @@ def noisy(clean, sigma, *, cut_off, seed=1):
 @pytest.mark.parametrize(
     ("name", "sigma", "cut_off"),
     [
-        ("camera", 5, True),
+        ("camera", 10, True),
         ("camera", 50, False),
         ("astronaut", 15, False),
         ("astronaut", 50, True),
-        ("coffee", 10, True),
+        ("coffee", 5, True),
         ("coffee", 25, True),
     ],
 )
