@@ -218,12 +218,12 @@ class TestRealImages:
         assert matches([berkeley], [woman]) == ["train/302003 in set5/woman"]
 
     def test_no_image_of_the_tests_is_in_one_of_training_or_validation_or_has_one_in_it(self):
-        """A seventh of all, because MD5s fix the files; FWNET_ALL_PAIRS=1 compares all."""
+        """A 15th of all, because MD5s fix the files; FWNET_ALL_PAIRS=1 compares all."""
         tested = [*set5_files(DATA), *set14_files(DATA)]
         learned = [*t91_files(DATA), *berkeley_training_files(DATA)]
         learned += berkeley_validation_files(DATA)
         if not os.environ.get("FWNET_ALL_PAIRS"):
-            learned = learned[::7]
+            learned = learned[::15]
         tested, learned = (list(map(Picture.read, files)) for files in (tested, learned))
         assert matches(tested, learned) == []
         assert matches(learned, tested) == []

@@ -248,6 +248,14 @@ def test_every_format_takes_every_image(tmp_path, suffix, channels, dtype):
     assert not [name for name in os.listdir(tmp_path) if name != path.name]  # noqa: PTH208
 
 
+def test_values_beyond_the_range_are_clipped(tmp_path):
+    array = np.array([[-0.5, 0.0, 1.0, 1.7]], np.float32)[..., None]
+    for suffix, white in ((".png", 65535), (".jpg", 255)):
+        write_image(tmp_path / f"x{suffix}", Pixels(array.repeat(3, axis=2)), Metadata())
+        levels = read_image(tmp_path / f"x{suffix}").pixels.colors[0, :, 0] / white
+        np.testing.assert_allclose(levels, [0, 0, 1, 1], atol=0.03)
+
+
 def test_an_opaque_alpha_is_no_loss(tmp_path):
     pixels = Pixels(values(3, np.uint8), np.full((20, 30), 255, np.uint8))
     assert write_image(tmp_path / "x.jpg", pixels, Metadata()) == []
