@@ -68,6 +68,8 @@ class Metadata:
 
     def turned(self, image: Image.Image) -> Image.Image:
         """Return the image as a viewer shows it."""
+        if self.orientation == 1:
+            return image
         upright = image.copy()
         upright.getexif()[ORIENTATION] = self.orientation
         ImageOps.exif_transpose(upright, in_place=True)
