@@ -1,4 +1,4 @@
-"""What an image file says beside the pixels: EXIF, color profile, resolution."""
+"""The metadata of image files: EXIF, color profile, resolution."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEPT_BLOCKS = (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
 
 @dataclass(frozen=True)
 class Metadata:
-    """What belongs to an image beside its pixels.
+    """The metadata of an image.
 
     Attributes:
         exif: The EXIF block, starting with its name.
