@@ -197,11 +197,11 @@ class TestUpscale(ImageCommandConformance):
         result = self.run("wide.png", "large.webp")
         assert result.exit_code == 2
         assert result.stderr == (
-            "Error: cannot write large.webp: WEBP holds up to 16,383 pixels a side, and the image "
-            "would have 18,000 × 6\n"
+            "Error: cannot write large.webp: WEBP holds up to 16,383 pixels per side, and the "
+            "image would have 18,000 × 6\n"
         )
         Image.new("L", (2, 25_000)).save("high.png")
-        assert "up to 65,500 pixels a side" in self.run("high.png", "large.jpg").stderr
+        assert "up to 65,500 pixels per side" in self.run("high.png", "large.jpg").stderr
         assert not list(Path().glob("large.*"))
 
     def test_absurdly_large_results_are_refused(self, folder, monkeypatch):

@@ -1,26 +1,28 @@
-"""Bicubic resizing by whole factors, as MATLAB's `imresize` does it."""
+"""Bicubic resizing by integer factors, equal to MATLAB's `imresize`."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_integer
+
 __all__ = ["REACH", "enlarge", "shrink"]
 
-REACH = 2  # how far, in pixels of the small image, a pixel can be and still change one of the large
+REACH = 2  # an output pixel depends on input this far away, in pixels of the small image
 
 
 def enlarge(x: Tensor, scale: int) -> Tensor:
     """y(s·i + r) = Σ_k x(i + k)·κ(k − (r + ½)/s + ½),   r < s, along both axes; κ: Keys' cubic.
 
-    Beyond its border an image goes on mirrored. Values may leave the range of x a little.
+    The image is mirrored at its border. Values may leave the range of x slightly.
 
     Args:
         x: Images, (…, h, w), floating-point.
-        scale: s, from 1 on. The result is (…, s·h, s·w).
+        scale: s >= 1. The result is (…, s·h, s·w).
     """
     _check(x, scale)
-    # All on the device of x, so that a CUDA graph can be made of it.
+    # Everything stays on the device of x, so that a CUDA graph can record it.
     places = torch.arange(scale, dtype=_finest(x.device), device=x.device)
     phases = (places + 0.5) / scale - 0.5
     taps = torch.arange(-REACH, REACH + 1, device=x.device)
@@ -29,11 +31,11 @@ def enlarge(x: Tensor, scale: int) -> Tensor:
 
 
 def shrink(x: Tensor, scale: int) -> Tensor:
-    """y(i) = Σ_k x(s·i + k)·κ((k − (s − 1)/2)/s)/s, along both axes: widened, so that it smooths.
+    """y(i) = Σ_k x(s·i + k)·κ((k − (s − 1)/2)/s)/s, along both axes: κ is widened to smooth.
 
     Args:
         x: Images, (…, h, w), floating-point; h and w are multiples of s.
-        scale: s, from 1 on. The result is (…, h/s, w/s).
+        scale: s >= 1. The result is (…, h/s, w/s).
     """
     _check(x, scale)
     height, width = x.shape[-2:]
@@ -47,7 +49,7 @@ def shrink(x: Tensor, scale: int) -> Tensor:
 
 
 def _cubic(x: Tensor) -> Tensor:
-    """Keys' kernel with a = −½: piecewise cubic, 1 at 0, 0 at all other whole numbers."""
+    """Keys' kernel with a = −½: piecewise cubic, 1 at 0, 0 at all other integers."""
     x = x.abs()
     near = 1.5 * x**3 - 2.5 * x**2 + 1
     far = -0.5 * x**3 + 2.5 * x**2 - 4 * x + 2
@@ -57,28 +59,27 @@ def _cubic(x: Tensor) -> Tensor:
 def _resample(x: Tensor, weights: Tensor, taps: Tensor, stride: int, dim: int) -> Tensor:
     """y(p·i + r) = Σ_k weights(r, k)·x(stride·i + taps(k)) along an axis, p = len(weights).
 
-    Products and sums alone: a convolution would lose digits under autocast and in TF32.
+    Only products and sums: a convolution would lose digits under autocast and in TF32.
     """
     length = x.shape[dim]
     weights = weights.to(x.dtype).reshape(*weights.shape, *(1,) * x.ndim)
     places = stride * torch.arange(length // stride, device=x.device)[:, None] + taps
-    period = torch.full_like(places, 2 * length)  # of a mirrored image; no number, for ONNX
+    period = torch.full_like(places, 2 * length)  # of a mirrored image; a tensor for ONNX
     places = places % period
     places = torch.where(places < length, places, 2 * length - 1 - places)
-    # Phases are the first axis of the products, so that these are of whole rows: fast.
+    # Phases are the first axis: products of whole rows are fast.
     y = sum(weights[:, k] * x.index_select(dim, places[:, k]) for k in range(len(taps)))
     assert isinstance(y, Tensor)
     return y.movedim(0, dim).flatten(dim - 1, dim)
 
 
 def _finest(device: torch.device) -> torch.dtype:
-    """What weights are computed in: float64 or, on Apple's GPUs, which have none, float32."""
+    """Return the dtype of the weights: float64, or float32 on Apple's GPUs, which lack float64."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 def _check(x: Tensor, scale: int) -> None:
-    if not isinstance(scale, int) or scale < 1:
-        raise ValueError(f"scale must be an integer >= 1, got {scale!r}")
+    check_integer("scale", scale)
     if x.ndim < 2 or not x.is_floating_point():
         raise ValueError(
             f"x must be floating-point of shape (…, height, width), got {x.dtype} of shape "

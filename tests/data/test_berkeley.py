@@ -1,5 +1,6 @@
 import hashlib
 import io
+import shutil
 import tarfile
 from pathlib import Path
 
@@ -137,88 +138,76 @@ def test_the_test_images_are_left_out_where_they_are():
 
 
 class TestArchive:
-    """As it is downloaded, in small."""
+    """A small archive, downloaded from a folder of this machine."""
 
     @pytest.fixture(autouse=True)
     def _place(self, tmp_path, monkeypatch):
         monkeypatch.delenv("FWNET_DATA", raising=False)
         monkeypatch.setattr(berkeley, "CONTENT", content_md5(fake_images()))
-        self.cache, self.archive = tmp_path / "cache", tmp_path / "BSR_bsds500.tgz"
+        monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / name)
+        self.cache, self.archive = tmp_path / "fwnet" / "bsds500", tmp_path / "archive"
         self.downloads = 0
 
-        def download(name, file, checksum, sources):
-            assert (name, file) == ("bsds500", "BSR_bsds500.tgz")
+        def copy(url, output_file, pooch):
+            assert url.endswith("/BSR_bsds500.tgz")
             self.downloads += 1
-            return self.archive
+            Path(output_file).write_bytes(self.archive.read_bytes())
 
-        monkeypatch.setattr(berkeley, "cache_folder", lambda name: self.cache / name)
-        monkeypatch.setattr(berkeley, "download", download)
+        monkeypatch.setattr("pooch.core.choose_downloader", lambda *_, **__: copy)
 
-    def pack(self, content):
+    def pack(self, content, folder="BSR/BSDS500/data/images"):
         with tarfile.open(self.archive, "w:gz") as tar:
             for name, data in content.items():
-                info = tarfile.TarInfo(name)
+                info = tarfile.TarInfo(f"{folder}/{name}")
                 info.size = len(data)
                 tar.addfile(info, io.BytesIO(data))
 
     def test_images_are_unpacked_and_nothing_else(self):
-        images = {f"BSR/BSDS500/data/images/{k}": v for k, v in fake_images().items()}
-        self.pack(
-            {
-                **images,
-                "BSR/BSDS500/data/images/train/Thumbs.db": b"x",
-                "BSR/BSDS500/data/groundTruth/train/1.mat": b"x",
-                "BSR/documentation/images.jpg": b"x",
-            }
-        )
+        self.pack({**fake_images(), "train/Thumbs.db": b"x", "../groundTruth/train/1.mat": b"x"})
         learn, _ = berkeley_files()
         assert [path.name for path in learn] == ["1.jpg", "3.jpg"]
-        files = [path for path in self.cache.rglob("*") if path.is_file()]
-        assert len(files) == 3
+        assert not list(self.cache.rglob("*.mat"))
         assert berkeley_files()[0] == learn
         assert self.downloads == 1
 
-    def test_another_file_is_refused_and_not_kept(self):
-        self.archive.write_bytes(b"<html>moved</html>")
-        with pytest.raises(DataError, match="is not the archive of the Berkeley images"):
-            berkeley_files()
-        assert not self.archive.exists()
-
-    def pack_images(self):
-        self.pack({f"BSR/BSDS500/data/images/{k}": v for k, v in fake_images().items()})
-
-    @pytest.mark.parametrize("damage", ["half", "flipped bits", "no val"])
+    @pytest.mark.parametrize("damage", ["another file", "half", "flipped bits"])
     def test_a_broken_archive_leaves_nothing_behind(self, damage):
-        self.pack_images()
+        self.pack(fake_images())
         whole = bytearray(self.archive.read_bytes())
-        if damage == "half":
-            self.archive.write_bytes(whole[: len(whole) // 2])
-        elif damage == "flipped bits":
-            middle = slice(len(whole) // 2, len(whole) // 2 + 50)
-            whole[middle] = bytes(255 - byte for byte in whole[middle])
-            self.archive.write_bytes(whole)
-        else:
-            self.pack({k: v for k, v in fake_images().items() if not k.startswith("val")})
-        with pytest.raises(DataError, match="is not the archive of the Berkeley images"):
+        middle = slice(len(whole) // 2, len(whole) // 2 + 50)
+        flipped = bytes(255 - byte for byte in whole[middle])
+        broken = {
+            "another file": b"<html>moved</html>",
+            "half": whole[: len(whole) // 2],
+            "flipped bits": whole[: middle.start] + flipped + whole[middle.stop :],
+        }
+        self.archive.write_bytes(broken[damage])
+        with pytest.raises(DataError, match=r"tgz of bsds500 could not be downloaded"):
             berkeley_files()
-        assert not list(self.cache.rglob("*.jpg"))
-        assert not self.archive.exists()
+        assert not list(self.cache.rglob("*.*"))
 
-    def test_an_unpacking_that_was_stopped_is_done_again(self):
-        self.pack_images()
-        write(self.cache / "bsds500", {"train/1.jpg": b"half", "train/old.jpg": b"x"})
+    def test_images_that_are_missing_are_reported(self):
+        self.pack({k: v for k, v in fake_images().items() if not k.startswith("val")})
+        with pytest.raises(DataError, match="expected the folders train, val and test"):
+            berkeley_files()
+
+    def test_an_interrupted_download_is_done_again(self):
+        self.pack(fake_images())
+        parts = {"train/1.jpg": b"half", "val/2.jpg": b"x", "test/3.jpg": b"x"}
+        write(self.cache / "BSR_bsds500.tgz.untar" / "BSR/BSDS500/data/images", parts)
+        with pytest.raises(DataError, match="as they are published"):
+            berkeley_files()
         learn, test = berkeley_files()
         assert [path.name for path in (*learn, *test)] == ["1.jpg", "3.jpg", "101085.jpg"]
-        assert self.archive.exists()
+        shutil.rmtree(next(self.cache.rglob("val")))  # it was not unpacked yet
+        assert berkeley_files() == (learn, test)
+        assert self.downloads == 1
 
-    def test_a_folder_that_cannot_be_written_costs_no_archive(self, monkeypatch):
-        def full(self, content):
+    def test_errors_of_the_disk_are_reported(self, monkeypatch):
+        def full(*arguments, **options):
             raise OSError(28, "No space left on device")
 
-        self.pack_images()
-        monkeypatch.setattr(Path, "write_bytes", full)
-        with pytest.raises(DataError, match=r"cannot unpack .*tgz to .*: .*No space left"):
+        self.pack(fake_images())
+        monkeypatch.setattr(tarfile.TarFile, "extractall", full)
+        with pytest.raises(DataError, match=r"could not be downloaded .*No space left"):
             berkeley_files()
-        assert self.archive.exists()
-        monkeypatch.undo()
-        assert not list(self.cache.rglob("*.jpg"))

@@ -69,9 +69,9 @@ def test_scaling_changes_no_solution():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"code_law": "cauchy"}, "a law must be one of normal, uniform, .*, got 'cauchy'"),
+        ({"code_law": "cauchy"}, "a distribution must be one of normal, uniform, .*, got 'cauchy'"),
         ({"noise_variance": -1.0}, "noise_variance must be >= 0, got -1.0"),
-        ({"num_train": -1}, "num_train must be >= 0, got -1"),
+        ({"num_train": -1}, "num_train must be an integer >= 0, got -1"),
         ({"p": 0.5}, r"p must be in \[1, inf\], got 0.5"),
     ],
 )

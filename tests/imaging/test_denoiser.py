@@ -151,7 +151,7 @@ BAD = {
     "channels last": (torch.zeros(9, 7, 3), ImageError, "image.permute(2, 0, 1)"),
     "int64": (np.zeros((9, 7), int), ImageError, "uint8, uint16 or floating-point values, got int"),
     "bool": (np.zeros((9, 7), bool), ImageError, "got bool"),
-    "int tensor": (torch.zeros(9, 7, dtype=int), ImageError, "got torch.int64"),
+    "int tensor": (torch.zeros(9, 7, dtype=int), ImageError, "got int64"),
     "complex": (np.zeros((9, 7), complex), ImageError, "got complex128"),
     "0 to 255": (np.full((9, 7), 255.0), ImageError, "got 255 to 255: divide by 255"),
     "16 bits": (torch.full((9, 7), 6e4), ImageError, "in [0, 1], a little more where"),

@@ -87,7 +87,7 @@ class TestFolders:
         assert len(steps) == 5
         assert len(lines) == 4
         assert all(line.startswith("Warning: ") and "\n" not in line for line in lines)
-        assert "deep.png has more than 8 bits a channel; it is skipped." in lines[0]
+        assert "deep.png has more than 8 bits per channel; it is skipped." in lines[0]
         assert "words.png cannot be read as an image" in lines[1]
         assert "words.ppm cannot be read as an image" in lines[2]
         assert "1 of 5 images is smaller than a crop of 12 × 12 and skipped." in lines[-1]

@@ -1,4 +1,4 @@
-"""Where signals, codes and images come from."""
+"""Data sets and synthetic data: signals with codes, digits, images."""
 
 from fwnet.data.berkeley import (
     BSD68,

@@ -1,8 +1,9 @@
-"""Handwritten digits: MNIST, and the small ones that come with scikit-learn."""
+"""Handwritten digits: MNIST, and the small images of scikit-learn."""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,30 +12,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fwnet.data.folders import DATA_VARIABLE, DataError, data_folder, download, md5
+from fwnet.data.folders import DATA_VARIABLE, DataError, data_folder, download
 from fwnet.data.seeds import keyed_generator
 
 __all__ = ["Digits", "load_mnist", "small_digits"]
 
-# The file, the MD5 of its content (as published), and the MD5 of the archive that is downloaded.
-FILES = {
-    "train-images-idx3-ubyte": (
-        "6bbc9ace898e44ae57da46a324031adb",
-        "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    ),
-    "train-labels-idx1-ubyte": (
-        "a25bea736e30d166cdddb491f175f624",
-        "d53e105ee54ea40749a09fcbcd1e9432",
-    ),
-    "t10k-images-idx3-ubyte": (
-        "2646ac647ad5339dbf082846283269ea",
-        "9fb629c4189551a2d022fa330f9573f3",
-    ),
-    "t10k-labels-idx1-ubyte": (
-        "27ae3e4e09519cfbb04c329615203637",
-        "ec29112dd5afa0611ce80d1b7f02629c",
-    ),
-}
+# Each file with the MD5 of its content, as published, and the MD5 of its gzip archive.
+TABLE = """
+train-images-idx3-ubyte  6bbc9ace898e44ae57da46a324031adb  f68b3c2dcbeaaa9fbdd348bbdeb94873
+train-labels-idx1-ubyte  a25bea736e30d166cdddb491f175f624  d53e105ee54ea40749a09fcbcd1e9432
+t10k-images-idx3-ubyte   2646ac647ad5339dbf082846283269ea  9fb629c4189551a2d022fa330f9573f3
+t10k-labels-idx1-ubyte   27ae3e4e09519cfbb04c329615203637  ec29112dd5afa0611ce80d1b7f02629c
+"""
+FILES = {line.split()[0]: line.split()[1:] for line in TABLE.strip().splitlines()}
 SOURCES = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -46,10 +36,10 @@ class Digits:
     """Images of the digits 0 to 9, with labels.
 
     Attributes:
-        name: What to call them.
-        images: For training, (count, height·width), float32 in [0, 1].
+        name: The name of the data set.
+        images: Training images, (count, height·width), float32 in [0, 1].
         labels: Their digits, (count,), int64.
-        test_images: For testing.
+        test_images: Test images.
         test_labels: Their digits.
         shape: Height and width of an image.
     """
@@ -62,7 +52,7 @@ class Digits:
     shape: tuple[int, int]
 
     def split(self, num_validation: int, seed: int = 0) -> Digits:
-        """Training images alone, of which some, drawn by the seed, stand in for the test images."""
+        """Return the training images, split at random; `num_validation` become the test images."""
         if not 0 < num_validation < len(self.images):
             raise ValueError(
                 f"num_validation must be between 1 and {len(self.images) - 1}, the training images "
@@ -75,74 +65,62 @@ class Digits:
 
 
 def load_mnist(folder: str | Path | None = None) -> Digits:
-    """The 60,000 + 10,000 digits of MNIST (LeCun, Cortes and Burges).
+    """Return the 60,000 training and 10,000 test digits of MNIST (LeCun, Cortes and Burges).
 
     Args:
-        folder: Where the four IDX files are, gzipped or not, or the folder above. Default:
-            $FWNET_DATA/mnist; where there is none, they are downloaded (12 MB) and kept.
+        folder: The folder of the four IDX files, gzipped or not, or its parent. Default:
+            $FWNET_DATA/mnist; without it, the files are downloaded (12 MB) and kept.
 
     Every file is checked against its published MD5.
     """
     where = data_folder("mnist", folder)
-    parts = [_read(where, name) for name in FILES]
-    images, labels, test_images, test_labels = parts
-    return Digits(
-        "MNIST",
-        _images(images),
-        _labels(labels),
-        _images(test_images),
-        _labels(test_labels),
-        (28, 28),
-    )
+    contents = [np.frombuffer(_read(where, name), np.uint8) for name in FILES]
+    pixels = np.concatenate([content[16:] for content in contents[::2]]).reshape(-1, 28 * 28)
+    labels = np.concatenate([content[8:] for content in contents[1::2]])
+    return _digits("MNIST", pixels / np.float32(255), labels, 10_000, (28, 28))
 
 
 def small_digits(num_test: int = 360) -> Digits:
-    """scikit-learn's 1,797 digits of 8 × 8 pixels, which need no file: the last ones are tested.
+    """Return scikit-learn's 1,797 digits of 8 × 8 pixels; the last `num_test` are test images.
 
-    They come writer by writer, so that those tested are mostly of writers not trained on.
+    They need no download. They are sorted by writer, so most test writers are not trained on.
     """
     from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)
-    images = torch.from_numpy((pixels / 16).astype(np.float32))
+    return _digits("scikit-learn's digits", pixels / 16, labels, num_test, (8, 8))
+
+
+def _digits(
+    name: str, pixels: np.ndarray, labels: np.ndarray, num_test: int, shape: tuple[int, int]
+) -> Digits:
+    """Return digits of which the last `num_test` are test images."""
+    images = torch.from_numpy(pixels.astype(np.float32, copy=False))
     digits = torch.from_numpy(labels.astype(np.int64))
     kept = len(images) - num_test
-    return Digits(
-        "scikit-learn's digits", images[:kept], digits[:kept], images[kept:], digits[kept:], (8, 8)
-    )
+    return Digits(name, images[:kept], digits[:kept], images[kept:], digits[kept:], shape)
 
 
 def _read(folder: Path | None, name: str) -> bytes:
-    """The content of a file, checked."""
+    """Return the content of a file after a check."""
     checksum, archive_checksum = FILES[name]
     if folder is None:
         path = download("mnist", f"{name}.gz", f"md5:{archive_checksum}", SOURCES)
     else:
-        choices = [folder / f"{name}.gz", folder / name]
-        found = [path for path in choices if path.is_file()]
-        if not found:
+        packed = folder / f"{name}.gz"
+        path = packed if packed.is_file() else folder / name
+        if not path.is_file():
             raise DataError(
                 f"expected {name}.gz or {name} in {folder}, got neither (without a folder and "
                 f"without {DATA_VARIABLE}, MNIST is downloaded)"
             )
-        path = found[0]
     try:
         content = path.read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-    if md5(content) != checksum:
-        raise DataError(
-            f"{path} is not the file of MNIST: expected the MD5 {checksum}, got {md5(content)}"
-        )
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if found != checksum:
+        raise DataError(f"{path} is not a file of MNIST: expected the MD5 {checksum}, got {found}")
     return content
-
-
-def _images(content: bytes) -> Tensor:
-    pixels = np.frombuffer(content, np.uint8, offset=16).reshape(-1, 28 * 28)
-    return torch.from_numpy(pixels.astype(np.float32) / 255)
-
-
-def _labels(content: bytes) -> Tensor:
-    return torch.from_numpy(np.frombuffer(content, np.uint8, offset=8).astype(np.int64))

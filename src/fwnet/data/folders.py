@@ -1,36 +1,30 @@
-"""Where the files of a data set are: a folder of the user, or a checksummed download."""
+"""Find the files of a data set: in a folder of the user, or by a download."""
 
 from __future__ import annotations
 
-import hashlib
 import os
+import shutil
+import tarfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from fwnet.errors import FwnetError
 
-__all__ = [
-    "DATA_SETS",
-    "DATA_VARIABLE",
-    "DataError",
-    "cache_folder",
-    "data_folder",
-    "download",
-    "md5",
-]
+__all__ = ["DATA_SETS", "DATA_VARIABLE", "DataError", "cache_folder", "data_folder", "download"]
 
 DATA_VARIABLE = "FWNET_DATA"
 DATA_SETS = ("bsds500", "mnist", "set5", "set14", "t91")  # the names of their folders
 
 
 class DataError(FwnetError):
-    """Data that is not there, or not what it should be, in one line."""
+    """Data that is missing or differs from what was published."""
 
 
 def data_folder(name: str, folder: str | Path | None = None) -> Path | None:
-    """The folder of a data set: the one given, or $FWNET_DATA/name; None where there is neither.
+    """Return the folder of a data set, by default $FWNET_DATA/name; None if there is none.
 
-    A folder that is given may be that of the data set itself or the one above it.
+    A given folder may be that of the data set or its parent.
     """
     given = folder if folder is not None else os.environ.get(DATA_VARIABLE)
     if not given:
@@ -38,7 +32,7 @@ def data_folder(name: str, folder: str | Path | None = None) -> Path | None:
     path = Path(given)
     if (path / name).is_dir():
         return path / name
-    if folder is None:  # the variable may point at other data sets alone
+    if folder is None:  # the variable may name a folder with other data sets only
         return None
     if not path.is_dir():
         raise DataError(f"expected a folder with the data set {name}, got {path}")
@@ -46,20 +40,23 @@ def data_folder(name: str, folder: str | Path | None = None) -> Path | None:
 
 
 def cache_folder(name: str) -> Path:
-    """Where downloads of a data set are kept."""
+    """Return the folder that keeps the downloads of a data set."""
     import pooch
 
     return Path(pooch.os_cache("fwnet")) / name
 
 
-def download(name: str, file: str, checksum: str | None, sources: Sequence[str]) -> Path:
-    """Fetch one file of a data set into the user's cache, once; return where it is.
+def download(
+    name: str, file: str, checksum: str | None, sources: Sequence[str], unpack: str | None = None
+) -> Path:
+    """Download one file of a data set into the user's cache unless it is there; return its path.
 
     Args:
         name: The data set.
-        file: The file.
-        checksum: "md5:…" of what must come; None where its content is checked later.
-        sources: Addresses of folders that have the file, tried in this order.
+        file: The name of the file.
+        checksum: "md5:…" of the file; None if its content is checked later.
+        sources: URLs of folders with the file, tried in this order.
+        unpack: A folder of a tar archive, which is unpacked to `file`.untar beside the archive.
     """
     import pooch
 
@@ -67,20 +64,17 @@ def download(name: str, file: str, checksum: str | None, sources: Sequence[str])
     cache = cache_folder(name)
     reasons = []
     for source in sources:
+        processor = pooch.Untar(members=[unpack], extract_dir=f"{file}.untar") if unpack else None
         try:
-            path = pooch.retrieve(
-                source + file, known_hash=checksum, fname=file, path=cache, progressbar=False
-            )
-        except (OSError, ValueError) as error:  # no network, or something else than the file
-            reasons.append(f"{source}: {type(error).__name__}")
-            continue
-        return Path(path)
+            pooch.retrieve(source + file, checksum, file, cache, processor)
+            return cache / file
+        except (OSError, ValueError, EOFError, tarfile.TarError, zlib.error) as error:
+            # Otherwise the next attempt would use the damaged archive again.
+            (cache / file).unlink(missing_ok=True)
+            shutil.rmtree(cache / f"{file}.untar", ignore_errors=True)
+            reason = getattr(error, "strerror", None) or type(error).__name__
+            reasons.append(f"{source}: {reason}")
     raise DataError(
         f"{file} of {name} could not be downloaded ({', '.join(reasons)}): get it by other means, "
         f"and set {DATA_VARIABLE} to the folder that has {name}/{file}"
     )
-
-
-def md5(content: bytes) -> str:
-    """The checksum that the data sets are published with."""
-    return hashlib.md5(content, usedforsecurity=False).hexdigest()

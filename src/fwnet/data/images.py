@@ -1,4 +1,4 @@
-"""Images to learn from: any folder of them, held in memory, and crops of them."""
+"""Images for training: read from files, kept in memory, and cut into random crops."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Self
 
@@ -28,27 +29,26 @@ __all__ = [
     "read_luma",
     "read_luma_images",
     "read_pixels",
-    "read_stored",
     "to_gray",
     "to_luma",
 ]
 
-GRAY_WEIGHTS = (0.298936021293775, 0.587043074451121, 0.114020904255103)  # MATLAB's rgb2gray
-GRAY_MODES = ("1", "L", "LA")  # as Pillow calls them
+GRAY_WEIGHTS, GRAY_UNIT = (298_936_021, 587_043_075, 114_020_904), 10**9  # MATLAB's rgb2gray
+GRAY_MODES = ("1", "L", "LA")  # of Pillow
 LUMA_WEIGHTS, LUMA_UNIT = (65_481, 128_553, 24_966), 255_000  # MATLAB's rgb2ycbcr
 SUFFIXES = {".bmp", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"}
 
 
 @dataclass(frozen=True)
 class Squares:
-    """Where squares are cut out of the images of a set, and how they are mirrored and turned.
+    """Squares of the images of a set, each mirrored and turned.
 
     Attributes:
-        images: The index of the image of each.
-        rows: Where they begin, from the top.
-        columns: And from the left.
-        symmetries: 0 to 7, one of a square each.
-        size: The side of all.
+        images: Indices of the images.
+        rows: First rows.
+        columns: First columns.
+        symmetries: From 0 to 7: which of the 8 symmetries of a square is applied.
+        size: Height and width of all squares.
     """
 
     images: Tensor
@@ -58,7 +58,7 @@ class Squares:
     size: int
 
     def enlarged(self, scale: int) -> Self:
-        """The same squares in images that are so many times as high and wide."""
+        """Return the same squares for images of `scale` times the height and width."""
         return replace(
             self, rows=scale * self.rows, columns=scale * self.columns, size=scale * self.size
         )
@@ -66,13 +66,13 @@ class Squares:
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images of any sizes, end to end in one tensor, so that crops of all are one look-up.
+    """Images of any sizes in one tensor, so that a batch of crops is one index operation.
 
     Attributes:
-        pixels: uint8, or floating-point on the same scale, (number of pixels of all images,
-            channel).
+        pixels: The pixels of all images, one image after the other, (pixel, channel): uint8, or
+            floating-point from 0 to 255.
         sizes: Height and width of every image, (count, 2).
-        names: What the images are called.
+        names: Names of the images.
     """
 
     pixels: Tensor
@@ -80,35 +80,37 @@ class ImageSet:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, arrays: Sequence[np.ndarray], names: Sequence[str]) -> Self:
-        """Hold arrays of shape (height, width, channel): uint8, or floats from 0 to 255."""
-        if not arrays:
+    def of(cls, images: Sequence[np.ndarray | Tensor], names: Sequence[str]) -> Self:
+        """Make a set of images (height, width, channel): uint8, or floats from 0 to 255."""
+        if not images:
             raise DataError("expected at least one image, got none")
-        return cls._joined([torch.from_numpy(array) for array in arrays], names)
+        tensors = [torch.as_tensor(image) for image in images]
+        sizes = torch.tensor([tensor.shape[:2] for tensor in tensors])
+        return cls(torch.cat([tensor.flatten(0, 1) for tensor in tensors]), sizes, tuple(names))
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     def __getitem__(self, index: int) -> Tensor:
-        """One image as the networks see it: (1, channel, height, width), float32 in [0, 1]."""
+        """Return one image as networks take it: (1, channel, height, width), float32 in [0, 1]."""
         return self._stored(index).permute(2, 0, 1)[None].float() / 255
 
     @property
     def channels(self) -> int:
-        """1 for gray, 3 for color."""
+        """Return 1 for gray, 3 for color."""
         return self.pixels.shape[1]
 
     def to(self, device: torch.device) -> Self:
-        """Return the images with their pixels on a device."""
+        """Return the set with its pixels on a device."""
         return type(self)(self.pixels.to(device), self.sizes, self.names)
 
     def select(self, indices: Sequence[int]) -> Self:
-        """Return some of the images."""
-        names = tuple(self.names[index] for index in indices)
-        return self._joined([self._stored(index) for index in indices], names)
+        """Return a set of the images with these indices."""
+        names = [self.names[index] for index in indices]
+        return self.of([self._stored(index) for index in indices], names)
 
     def split(self, count: int) -> tuple[Self, Self]:
-        """Images to learn from, and `count` others, spread evenly over the set."""
+        """Return two sets: the others, and `count` images that are spread evenly."""
         if not 0 < count < len(self):
             raise DataError(f"cannot hold back {count} of {len(self)} images")
         held = evenly_spread(count, len(self))
@@ -116,44 +118,43 @@ class ImageSet:
         return self.select(kept), self.select(held)
 
     def middles(self, side: int) -> Self:
-        """The middle of every image, `side` pixels high and wide at most."""
+        """Return the middle of every image, at most `side` pixels high and wide."""
         parts = []
         for index, sides in enumerate(self.sizes.tolist()):
             top, left = (max(0, length - side) // 2 for length in sides)
             parts.append(self._stored(index)[top : top + side, left : left + side])
-        return self._joined(parts, self.names)
+        return self.of(parts, self.names)
 
     def with_smaller_copies(self, factors: Sequence[float], least: int) -> Self:
-        """These images and, after them, the same at sizes s·h × s·w for each factor s < 1.
+        """Return these images and, after them, copies of sizes s·h × s·w for each factor s < 1.
 
-        Bicubic, rounded as a file would be. Copies that are less than `least` pixels high or wide
-        are left out.
+        Copies are bicubic and rounded to 8 bits; those lower or narrower than `least` pixels are
+        left out.
         """
-        for factor in factors:
-            if not 0 < factor < 1:
-                raise ValueError(f"factors must be in (0, 1), got {factor!r}")
+        if not all(0 < factor < 1 for factor in factors):
+            raise ValueError(f"factors must be in (0, 1), got {factors!r}")
         images = [self._stored(index) for index in range(len(self))]
         names = list(self.names)
-        for factor in factors:
-            for index, sides in enumerate(self.sizes.tolist()):
-                height, width = (round(factor * side) for side in sides)
-                if min(height, width) < least:
-                    continue
-                image = self._stored(index).permute(2, 0, 1)[None].double()
-                copy = interpolate(image, (height, width), mode="bicubic", antialias=True)
-                images.append(copy[0].round().clamp(0, 255).byte().permute(1, 2, 0))
-                names.append(f"{self.names[index]} × {factor:g}")
-        return self._joined(images, names)
+        for factor, (index, sides) in product(factors, enumerate(self.sizes.tolist())):
+            size = [round(factor * side) for side in sides]
+            if min(size) < least:
+                continue
+            image = self._stored(index).permute(2, 0, 1)[None].double()
+            copy = interpolate(image, size, mode="bicubic", antialias=True)[0]
+            copy = (copy * 2**20).round() / 2**20  # so that halves are halves on every CPU
+            images.append(copy.round().clamp(0, 255).byte().permute(1, 2, 0))
+            names.append(f"{self.names[index]} × {factor:g}")
+        return self.of(images, names)
 
     def crops(self, count: int, size: int, generator: torch.Generator) -> Tensor:
-        """Squares drawn at random, mirrored and turned at random: (count, channel, size, size).
+        """Return random squares, mirrored and turned at random: (count, channel, size, size).
 
         All images are equally likely, whatever their sizes. Values are float32 in [0, 1].
         """
         return self.cut(self.draw_squares(count, size, generator))
 
     def draw_squares(self, count: int, size: int, generator: torch.Generator) -> Squares:
-        """Where such crops are."""
+        """Draw the squares of `crops`."""
         draws = torch.rand(4, count, generator=generator, dtype=torch.float64)
         chosen = (draws[0] * len(self)).long()
         heights, widths = self.sizes[chosen].T
@@ -162,12 +163,12 @@ class ImageSet:
         return Squares(chosen, rows, columns, (draws[3] * 8).long(), size)
 
     def cut(self, squares: Squares) -> Tensor:
-        """Cut squares out: (count, channel, size, size), float32 in [0, 1]."""
+        """Return the pixels of squares: (count, channel, size, size), float32 in [0, 1]."""
         size, symmetry = squares.size, squares.symmetries
         widths = self.sizes[squares.images, 1]
         start = self._starts()[squares.images] + squares.rows * widths + squares.columns
-        # Going down and going right are steps in memory; a symmetry of the square flips either
-        # and exchanges the two.
+        # One row down and one column right are steps in memory. A symmetry of the square reverses
+        # or exchanges them.
         down, right = widths, torch.ones_like(widths)
         for bit, step in ((1, down), (2, right)):
             start = start + torch.where(symmetry & bit > 0, (size - 1) * step, 0)
@@ -182,7 +183,7 @@ class ImageSet:
         return self.pixels[index].permute(0, 3, 1, 2).float() / 255
 
     def check_sides(self, least: int, meaning: str) -> None:
-        """Raise unless every image is so high and wide; `meaning` says what that number is."""
+        """Raise unless every image is at least `least` × `least`; `meaning` explains the number."""
         for name, sides in zip(self.names, self.sizes.tolist(), strict=True):
             if min(sides) < least:
                 raise DataError(
@@ -191,19 +192,13 @@ class ImageSet:
                 )
 
     def digest(self) -> str:
-        """SHA-256 of all pixels and sizes."""
+        """Return the SHA-256 of all pixels and sizes."""
         sha = hashlib.sha256(repr((self.sizes.tolist(), self.channels)).encode())
         sha.update(self.pixels.cpu().numpy().data.cast("B"))
         return sha.hexdigest()
 
-    @classmethod
-    def _joined(cls, images: Sequence[Tensor], names: Sequence[str]) -> Self:
-        """Of tensors (height, width, channel)."""
-        sizes = torch.tensor([image.shape[:2] for image in images])
-        return cls(torch.cat([image.flatten(0, 1) for image in images]), sizes, tuple(names))
-
     def _stored(self, index: int) -> Tensor:
-        """One image as it is held, (height, width, channel)."""
+        """Return one image as it is stored, (height, width, channel)."""
         height, width = self.sizes[index].tolist()
         start = int(self._starts()[index])
         return self.pixels[start : start + height * width].reshape(height, width, -1)
@@ -214,13 +209,13 @@ class ImageSet:
 
 
 def noisy(image: Tensor, sigma: float, index: int) -> Tensor:
-    """x + N(0, σ²), not clipped, by one fixed seed an image: the same noise for all methods."""
+    """x + N(0, σ²), not clipped, with one fixed seed per image: all methods see the same noise."""
     noise = torch.randn(image.shape, generator=keyed_generator(0, "noise", index))
     return image + sigma * noise.to(image.device)
 
 
 def image_files(folder: Path) -> list[Path]:
-    """All image files in a folder and those below it, in the order of their names."""
+    """Return all image files in a folder and its subfolders, sorted by name."""
     if not folder.is_dir():
         raise DataError(f"expected a folder of images, got {folder}")
     files = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES]
@@ -230,71 +225,74 @@ def image_files(folder: Path) -> list[Path]:
 
 
 def read_images(files: Sequence[Path], color: bool = False) -> ImageSet:
-    """Read image files as gray or as RGB."""
-    arrays = [read_pixels(path, color) for path in files]
-    return ImageSet.of(arrays, [str(path) for path in files])
+    """Read image files as gray (default) or as RGB."""
+    return ImageSet.of([read_pixels(path, color) for path in files], list(map(str, files)))
 
 
 def read_luma_images(files: Sequence[Path]) -> ImageSet:
-    """Read image files as super-resolution sees them (`read_luma`)."""
-    return ImageSet.of([read_luma(path) for path in files], [str(path) for path in files])
+    """Read image files with `read_luma`, as super-resolution sees them."""
+    return ImageSet.of([read_luma(path) for path in files], list(map(str, files)))
 
 
-def read_pixels(path: Path, color: bool) -> np.ndarray:
-    """One image as uint8 of shape (height, width, channel)."""
-    pixels = read_stored(path)
-    if color:
-        return pixels if pixels.shape[2] == 3 else pixels.repeat(3, axis=2)
-    return pixels if pixels.shape[2] == 1 else to_gray(pixels)
+def read_pixels(path: Path, color: bool | None) -> np.ndarray:
+    """Read one image as uint8 of shape (height, width, channel), without alpha.
 
-
-def read_luma(path: Path) -> np.ndarray:
-    """The luma of one image as uint8 of shape (height, width, 1); of a gray file its pixels.
-
-    The usual figures are made like this, although it puts gray files, 0 to 255, beside lumas,
-    16 to 235.
-    """
-    pixels = read_stored(path)
-    return pixels if pixels.shape[2] == 1 else to_luma(pixels)
-
-
-def read_stored(path: Path) -> np.ndarray:
-    """One image as uint8, (height, width, 1) of a gray file, (height, width, 3) of all others.
-
-    Alpha is left out. A file of colors that are all gray is none of gray.
+    Args:
+        path: The file; more than 8 bits per channel are refused.
+        color: True for RGB, False for gray, None for the channels of the file: 1 or 3.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of files that can be read nevertheless
+            warnings.simplefilter("ignore")  # about files that can be read nevertheless
             with Image.open(path) as image:
                 mode = image.mode
                 pixels = np.array(image.convert("L" if mode in GRAY_MODES else "RGB"))
-    except Exception as error:  # of broken files Pillow raises all kinds
+    except Exception as error:  # Pillow raises exceptions of many types for damaged files
         raise DataError(f"{path} cannot be read as an image: {error}") from error
-    if mode.startswith(("I", "F")):  # these were cut off at 255, or are nothing but 0 and 1
-        raise DataError(f"{path} has more than 8 bits a channel")
-    return pixels.reshape(*pixels.shape[:2], -1)
+    if mode.startswith(("I", "F")):  # the conversion has clipped them at 255
+        raise DataError(f"{path} has more than 8 bits per channel")
+    pixels = pixels.reshape(*pixels.shape[:2], -1)
+    if color is None or color == (pixels.shape[2] == 3):
+        return pixels
+    return pixels.repeat(3, axis=2) if color else to_gray(pixels)
+
+
+def read_luma(path: Path) -> np.ndarray:
+    """Read the luma of one image as uint8 of shape (height, width, 1); of a gray file, its pixels.
+
+    Published figures are computed this way, although gray files have values from 0 to 255 and luma
+    has values from 16 to 235.
+    """
+    pixels = read_pixels(path, None)
+    return pixels if pixels.shape[2] == 1 else to_luma(pixels)
 
 
 def to_gray(pixels: np.ndarray) -> np.ndarray:
-    """Luminance of RGB, rounded to 8 bits, as MATLAB's rgb2gray: (height, width, 1)."""
-    gray = pixels.astype(np.float64) @ np.array(GRAY_WEIGHTS)
-    rounded: np.ndarray = np.rint(gray).astype(np.uint8)[:, :, None]
-    return rounded
+    """Return the gray values of RGB as MATLAB's rgb2gray, of the same dtype: (h, w, 1).
+
+    Integers are summed exactly, and halves are rounded up, so that every CPU gives the same values.
+    """
+    return _weighted(pixels, GRAY_WEIGHTS, GRAY_UNIT)
 
 
 def to_luma(pixels: np.ndarray) -> np.ndarray:
     """16 + (65.481·R + 128.553·G + 24.966·B)/255, rounded to 8 bits: (height, width, 1).
 
-    The Y of ITU-R BT.601, from 16 to 235, as MATLAB's rgb2ycbcr. Whole numbers, so that halves are
-    rounded up on every machine.
+    This is Y of ITU-R BT.601, from 16 to 235, as MATLAB's rgb2ycbcr. Rounded as in `to_gray`.
     """
-    whole = pixels.astype(np.int64) @ np.array(LUMA_WEIGHTS)
-    luma = (whole + 16 * LUMA_UNIT + LUMA_UNIT // 2) // LUMA_UNIT
-    rounded: np.ndarray = luma.astype(np.uint8)[:, :, None]
-    return rounded
+    return 16 + _weighted(pixels, LUMA_WEIGHTS, LUMA_UNIT)
+
+
+def _weighted(pixels: np.ndarray, weights: Sequence[int], unit: int) -> np.ndarray:
+    """Return Σ_c weights(c)·pixels(c) / unit, of the dtype of the pixels: (h, w, 1)."""
+    is_float = pixels.dtype.kind == "f"
+    wide = np.float64 if is_float else np.int64
+    red, green, blue = (weights[c] * pixels[..., c].astype(wide) for c in range(3))
+    total = red + green + blue
+    mean = total / unit if is_float else (total + unit // 2) // unit
+    return mean.astype(pixels.dtype)[..., None]
 
 
 def evenly_spread(count: int, length: int) -> list[int]:
-    """The middles of `count` equal stretches of the indices below `length`."""
+    """Return the middles of `count` equal parts of range(length)."""
     return [(2 * k + 1) * length // (2 * count) for k in range(count)]

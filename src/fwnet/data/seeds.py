@@ -1,4 +1,4 @@
-"""Randomness that is keyed by what it is for, not by what was drawn before."""
+"""Random generators that depend on a seed and on keys, not on earlier draws."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["keyed_generator"]
 def keyed_generator(
     seed: int, *keys: int | str, device: torch.device | str = "cpu"
 ) -> torch.Generator:
-    """Return a generator that depends on the seed and the keys alone.
+    """Return a generator that depends only on the seed and the keys.
 
-    keyed_generator(seed, "epoch", 7) is the same whatever happened in epochs 0 to 6, so that work
-    that was stopped goes on as if it had not been.
+    keyed_generator(seed, "epoch", 7) is the same whatever was drawn in epochs 0 to 6, so that a
+    stopped run continues with the same random numbers.
     """
     digest = hashlib.sha256(repr((int(seed), *keys)).encode()).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)

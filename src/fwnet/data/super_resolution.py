@@ -1,4 +1,4 @@
-"""The images of super-resolution: 91 to learn from (T91); Set5 and Set14 to test on."""
+"""The images of super-resolution: T91 for training, Set5 and Set14 for testing."""
 
 from __future__ import annotations
 
@@ -7,109 +7,81 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fwnet.data.folders import DATA_VARIABLE, DataError, data_folder
-from fwnet.data.images import image_files, read_stored
+from fwnet.data.images import image_files, read_pixels
 
 __all__ = ["set5_files", "set14_files", "t91_files"]
 
 
 @dataclass(frozen=True)
 class PublishedSet:
-    """A set of images that is the same everywhere, whatever format without loss it is kept in.
+    """A published set of images, in any lossless format.
 
     Attributes:
-        title: What everyone calls it.
-        folder: Where it is expected, below $FWNET_DATA.
-        count: How many images there are.
-        names: Of their files, without suffixes.
-        archive: From which people usually take them.
-        content: MD5 of the names, shapes and pixels of all.
+        title: Its usual name; that of its folder has small letters.
+        count: The number of images.
+        archive: The usual archive to take them from.
+        content: MD5 of the names, shapes and pixels of all images.
     """
 
     title: str
-    folder: str
     count: int
-    names: str
     archive: str
     content: str
 
     def files(self, folder: str | Path | None) -> list[Path]:
-        """Where the images are, in the order of their names, checked."""
-        # No download: the addresses that papers and projects give are dead, or not the authors'.
-        where = data_folder(self.folder, folder)
+        """Return the files sorted by name, after a check."""
+        # There is no download: the published URLs are dead or not the authors'.
+        where = data_folder(self.title.lower(), folder)
         if where is None:
-            raise DataError(
-                f"expected a folder {self.folder} with the images of {self.title} below the one "
-                f"that {DATA_VARIABLE} names, got none: {self._description()}"
+            raise self._error(
+                f"expected the images of {self.title} in the folder {self.title.lower()} of "
+                f"{DATA_VARIABLE}, got no such folder"
             )
         files = image_files(where)
         if len(files) != self.count:
-            raise DataError(
-                f"expected the {self.count} images of {self.title} in {where}, got {len(files)}: "
-                f"{self._description()}"
+            raise self._error(
+                f"expected the {self.count} images of {self.title} in {where}, got {len(files)}"
             )
         digest = hashlib.md5(usedforsecurity=False)
         for path in sorted(files, key=lambda path: path.stem):
-            pixels = read_stored(path)
+            pixels = read_pixels(path, None)
             digest.update(f"{path.stem} {pixels.shape}".encode() + pixels.tobytes())
         if digest.hexdigest() != self.content:
-            raise DataError(
+            raise self._error(
                 f"{where} does not hold the images of {self.title} as they are published: expected "
-                f"the MD5 {self.content} of names and pixels, got {digest.hexdigest()}: "
-                f"{self._description()}"
+                f"the MD5 {self.content} of names and pixels, got {digest.hexdigest()}"
             )
         return files
 
-    def _description(self) -> str:
-        return (
-            f"they are called {self.names} (.png or .bmp), and usually taken from the archive "
-            f"{self.archive} of LapSRN (Lai et al., 2017) or a copy of it"
+    def _error(self, message: str) -> DataError:
+        return DataError(
+            f"{message}; usually they are taken from the archive {self.archive} of LapSRN "
+            "(Lai et al., 2017)"
         )
 
 
-T91 = PublishedSet(
-    title="T91",
-    folder="t91",
-    count=91,
-    names="t1 to t66 and tt1 to tt27, without t41 and tt11",
-    archive="SR_training_datasets.zip",
-    content="c8423a93d031b88e0f270d3f08b4ced6",
-)
-SET5 = PublishedSet(
-    title="Set5",
-    folder="set5",
-    count=5,
-    names="baby, bird, butterfly, head, woman",
-    archive="SR_testing_datasets.zip",
-    content="85ee04231a16e37d0e3fb6c7b06ee9f1",
-)
-SET14 = PublishedSet(
-    title="Set14",
-    folder="set14",
-    count=14,
-    names="baboon, barbara, bridge, coastguard, comic, face, flowers, foreman, lenna, man, "
-    "monarch, pepper, ppt3, zebra",
-    archive="SR_testing_datasets.zip",
-    content="52f5f07bb92e21d55010f28e3864a471",
-)
+T91 = PublishedSet("T91", 91, "SR_training_datasets.zip", "c8423a93d031b88e0f270d3f08b4ced6")
+SET5 = PublishedSet("Set5", 5, "SR_testing_datasets.zip", "85ee04231a16e37d0e3fb6c7b06ee9f1")
+SET14 = PublishedSet("Set14", 14, "SR_testing_datasets.zip", "52f5f07bb92e21d55010f28e3864a471")
 
 
 def t91_files(folder: str | Path | None = None) -> list[Path]:
-    """The files of the 91 images that Yang et al. (2010) learned from, and most did after them.
+    """Return the files of the 91 training images of Yang et al. (2010).
 
     Args:
-        folder: Where they are, or the folder above it, where they are in t91. Default:
-            $FWNET_DATA/t91. There is no download; an error says where people get them.
+        folder: The folder of the images, or its parent. Default: $FWNET_DATA/t91. There is no
+            download; an error says where to get them.
 
-    Names and pixels of all are checked against their MD5; PNG and BMP are the same.
+    Names and pixels are checked against their MD5; PNG and BMP give the same.
     """
     return T91.files(folder)
 
 
 def set5_files(folder: str | Path | None = None) -> list[Path]:
-    """The files of the 5 images that Bevilacqua et al. (2012) tested on; as `t91_files`."""
+    """Return the files of the 5 test images of Bevilacqua et al. (2012); see `t91_files`."""
     return SET5.files(folder)
 
 
 def set14_files(folder: str | Path | None = None) -> list[Path]:
-    """The files of the 14 images that Zeyde et al. (2010) tested on; as `t91_files`."""
+    """Return the files of the 14 test images of Zeyde et al. (2010); see `t91_files`."""
     return SET14.files(folder)

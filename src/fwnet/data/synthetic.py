@@ -1,14 +1,15 @@
-"""The paper's synthetic data: codes inside an Lp ball, and signals made of them."""
+"""The paper's synthetic data: codes in an Lp ball, and signals made from them."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_integer
 from fwnet.data.seeds import keyed_generator
 from fwnet.sets import LpBall
 
@@ -19,15 +20,15 @@ Law = Literal["normal", "uniform", "positive-uniform"]
 
 @dataclass(frozen=True)
 class SyntheticCodes:
-    """Signals x = Dz + e with the codes z that they were made of.
+    """Signals x = Dz + e with their codes z.
 
     Attributes:
         dictionary: D, of shape (n, m).
-        ball: The ball that the codes lie in.
-        signals: x for training, (num_train, n).
-        codes: z for training, (num_train, m).
-        test_signals: x for testing, made in the same way from the same D.
-        test_codes: z for testing.
+        ball: The ball that contains the codes.
+        signals: Training signals x, (num_train, n).
+        codes: Their codes z, (num_train, m).
+        test_signals: Test signals, drawn in the same way with the same D.
+        test_codes: Their codes.
     """
 
     dictionary: Tensor
@@ -38,19 +39,13 @@ class SyntheticCodes:
     test_codes: Tensor
 
     def scaled(self) -> SyntheticCodes:
-        """Divide D and x by ‖D‖₂: the same codes for the same problem, with ‖D‖₂ = 1.
+        """Divide D and x by ‖D‖₂, so that a learning rate means the same for every D.
 
-        It changes no code and no minimizer; only learning rates mean the same whatever D is.
+        Codes and minimizers stay the same.
         """
         norm = torch.linalg.matrix_norm(self.dictionary, ord=2)
-        return SyntheticCodes(
-            self.dictionary / norm,
-            self.ball,
-            self.signals / norm,
-            self.codes,
-            self.test_signals / norm,
-            self.test_codes,
-        )
+        names = ("dictionary", "signals", "test_signals")
+        return replace(self, **{name: getattr(self, name) / norm for name in names})
 
 
 def synthetic_codes(
@@ -72,30 +67,29 @@ def synthetic_codes(
 ) -> SyntheticCodes:
     """z = argmin ½‖y − z‖² s.t. ‖z‖_p ≤ radius,   x = Dz + e,   e ~ N(0, noise_variance).
 
-    y and D are random. The paper leaves their laws open; the defaults, y ~ N(0, 1) and
-    D ~ N(0, 10²), are those under which the exact solution at p = 1 has the error that the paper
-    prints (`fwnet reproduce synthetic-data`). D ~ N(0, 1) with noise of deviation 0.01 is the same.
+    y and D are random. The paper does not state their distributions. With the defaults,
+    y ~ N(0, 1) and D ~ N(0, 10²), the exact solution at p = 1 has the error that the paper prints
+    (`fwnet reproduce synthetic-data`). D ~ N(0, 1) with noise of deviation 0.01 is equivalent.
 
     Args:
-        p: The exponent of the ball, the paper's "real p".
-        num_train: How many samples to train with.
-        num_test: How many samples to test with.
+        p: Exponent of the ball, the paper's "real p".
+        num_train: Number of training samples.
+        num_test: Number of test samples.
         num_features: n, the length of x.
         num_atoms: m, the length of z.
-        radius: The radius of the ball.
-        noise_variance: The variance of an entry of e.
-        dictionary_scale: What the entries of D are multiplied by.
-        code_law: The law of the entries of y: "normal" N(0, 1), "uniform" on [−1, 1] or
+        radius: Radius of the ball.
+        noise_variance: Variance of the entries of e.
+        dictionary_scale: Factor of the entries of D.
+        code_law: Distribution of the entries of y: "normal" N(0, 1), "uniform" on [−1, 1] or
             "positive-uniform" on [0, 1].
-        code_scale: What they are multiplied by.
-        dictionary_law: The law of the entries of D, likewise.
-        unit_atoms: Whether the columns of D are normalized before they are scaled.
-        seed: Of all of it.
-        dtype: The dtype of the result. All is computed in float64.
+        code_scale: Factor of the entries of y.
+        dictionary_law: Distribution of the entries of D, with the same choices.
+        unit_atoms: Whether to normalize the columns of D before they are scaled.
+        seed: Seed of all random numbers.
+        dtype: dtype of the result; the computation is in float64.
     """
-    for name, value in (("num_train", num_train), ("num_test", num_test)):
-        if value < 0:
-            raise ValueError(f"{name} must be >= 0, got {value!r}")
+    check_integer("num_train", num_train, 0)
+    check_integer("num_test", num_test, 0)
     if not noise_variance >= 0:
         raise ValueError(f"noise_variance must be >= 0, got {noise_variance!r}")
     ball = LpBall(p, radius)
@@ -119,6 +113,6 @@ def _draw(law: Law, shape: tuple[int, ...], seed: int, *keys: str) -> Tensor:
     if law == "normal":
         return torch.randn(shape, generator=generator, dtype=torch.float64)
     if law not in get_args(Law):
-        raise ValueError(f"a law must be one of {', '.join(get_args(Law))}, got {law!r}")
+        raise ValueError(f"a distribution must be one of {', '.join(get_args(Law))}, got {law!r}")
     uniform = torch.rand(shape, generator=generator, dtype=torch.float64)
     return uniform if law == "positive-uniform" else 2 * uniform - 1

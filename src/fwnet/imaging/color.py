@@ -1,7 +1,7 @@
-"""Light apart from color, as networks that enlarge see an image: BT.601 with Y from 16 to 235.
+"""Convert RGB to YCbCr and back: ITU-R BT.601 with Y from 16 to 235, as MATLAB's rgb2ycbcr.
 
-MATLAB's rgb2ycbcr, of 255 as all values here: white has Y = 235/255, and what has no color has
-Cb = Cr = 128/255. Nothing is rounded or cut off.
+Values are divided by 255: white has Y = 235/255, and gray has Cb = Cr = 128/255. Nothing is rounded
+or clipped.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from torch import Tensor
 
 __all__ = ["gray_to_luma", "luma_to_gray", "rgb_to_ycbcr", "ycbcr_to_rgb"]
 
-RED, BLUE = 0.299, 0.114  # their parts of what is gray; green has the rest
+RED, BLUE = 0.299, 0.114  # weights of a gray value; that of green is the rest
 
 
 def rgb_to_ycbcr(rgb: Tensor) -> Tensor:
     """255·(Y, Cb, Cr) = (16 + 219·g, 128 + 112·(B − g)/0.886, 128 + 112·(R − g)/0.701).
 
-    g = 0.299·R + 0.587·G + 0.114·B is what a gray image has of it.
+    g = 0.299·R + 0.587·G + 0.114·B is the gray value.
 
     Args:
-        rgb: (…, 3, h, w), where 1 is the most.
+        rgb: (…, 3, h, w) in [0, 1].
     """
     red, green, blue = rgb.unbind(-3)
     gray = RED * red + (1 - RED - BLUE) * green + BLUE * blue
@@ -29,7 +29,7 @@ def rgb_to_ycbcr(rgb: Tensor) -> Tensor:
 
 
 def ycbcr_to_rgb(ycbcr: Tensor) -> Tensor:
-    """The inverse of `rgb_to_ycbcr`."""
+    """Return RGB: the inverse of `rgb_to_ycbcr`."""
     luma, blueness, redness = ycbcr.unbind(-3)
     gray = luma_to_gray(luma)
     blue, red = gray + _of_chroma(blueness, BLUE), gray + _of_chroma(redness, RED)
@@ -38,7 +38,7 @@ def ycbcr_to_rgb(ycbcr: Tensor) -> Tensor:
 
 
 def gray_to_luma(gray: Tensor) -> Tensor:
-    """Y = (16 + 219·g)/255: of a gray image what its RGB copy has."""
+    """Y = (16 + 219·g)/255, the luma of a gray image and of its RGB copy."""
     return (16 + 219 * gray) / 255
 
 

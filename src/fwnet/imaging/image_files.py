@@ -1,29 +1,27 @@
-"""Image files, read and written with what belongs to the image: profile, EXIF, resolution."""
+"""Read and write image files with their metadata: profile, EXIF, resolution."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import secrets
 import stat
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from fwnet import files
+from fwnet.data import to_gray
 from fwnet.imaging.errors import ImageError
 from fwnet.imaging.metadata import Metadata, read_metadata, without_inks
-from fwnet.imaging.pixels import Pixels, as_unit_range, with_bits
+from fwnet.imaging.pixels import Pixels, with_bits
 from fwnet.imaging.sixteen_bits import (
-    has_planes_beyond_pillow,
-    has_sixteen_bits,
-    is_deep_negative,
-    read_sixteen_bits,
+    is_deep_png,
+    is_deep_tiff,
+    read_png,
     read_tiff,
     write_png,
     write_tiff,
@@ -46,15 +44,15 @@ class Format:
     """A format that images are written in.
 
     Attributes:
-        name: What Pillow calls it.
-        alpha: Whether it can hold alpha.
-        color: Whether it can hold color.
-        exif: Whether it can hold EXIF, and so the orientation.
-        exif_bytes: How much of it, with its name.
-        side: How many pixels the longer side can have.
-        gray_bits: How many bits a channel of a gray image can have; 32 for floating point.
-        color_bits: The same for color.
-        options: What else Pillow is told.
+        name: Pillow's name of the format.
+        alpha: Whether it holds alpha.
+        color: Whether it holds color.
+        exif: Whether it holds EXIF, and so the orientation.
+        exif_bytes: The largest EXIF block, including its name.
+        side: The largest width and height in pixels.
+        gray_bits: The most bits per channel of a gray image; 32 stands for floating point.
+        color_bits: The same for color and alpha.
+        options: Other options of Pillow.
     """
 
     name: str
@@ -68,16 +66,10 @@ class Format:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-JPEG = Format(
-    "JPEG",
-    exif=True,
-    exif_bytes=65533,
-    side=65500,
-    options={"quality": 95, "subsampling": 0},  # 0: 4:4:4
-)
+JPEG_OPTIONS = {"quality": 95, "subsampling": 0}  # 0: 4:4:4
+JPEG = Format("JPEG", exif=True, exif_bytes=65533, side=65500, options=JPEG_OPTIONS)
 TIFF = Format("TIFF", alpha=True, exif=True, gray_bits=32, color_bits=32)
 PPM = Format("PPM", gray_bits=16)
-PGM = Format("PPM", color=False, gray_bits=16)
 FORMATS = {
     ".png": Format("PNG", alpha=True, exif=True, gray_bits=16, color_bits=16),
     ".jpg": JPEG,
@@ -86,26 +78,23 @@ FORMATS = {
     ".tiff": TIFF,
     ".webp": Format("WEBP", alpha=True, exif=True, side=16383, options={"quality": 95}),
     ".bmp": Format("BMP"),
-    ".pgm": PGM,
+    ".pgm": Format("PPM", color=False, gray_bits=16),
     ".ppm": PPM,
     ".pnm": PPM,
 }
 
-
-LUMINANCE = np.array([0.299, 0.587, 0.114], np.float32)  # of red, green and blue
-
-# What Pillow recognizes and needs other programs for, or cannot read at all.
+# Formats that Pillow recognizes, but reads only with other programs or not at all.
 NOT_IMAGES = ("BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF")
 
 
 @dataclass(frozen=True)
 class ImageFile:
-    """What was read.
+    """The content of an image file.
 
     Attributes:
-        pixels: The image, as it is stored: EXIF may ask to turn it.
-        about: What the file says of it.
-        notes: What of the file is not in here, in words.
+        pixels: The image as it is stored, not turned by its EXIF orientation.
+        about: Its metadata.
+        notes: Sentences that say what of the file is not used.
     """
 
     pixels: Pixels
@@ -114,74 +103,61 @@ class ImageFile:
 
 
 def is_readable_suffix(path: Path) -> bool:
-    """Whether a file of a folder is to be taken for an image."""
+    """Return whether a suffix belongs to a format that images are read from."""
     kind = Image.registered_extensions().get(path.suffix.lower())
     return kind in Image.OPEN and kind not in NOT_IMAGES
 
 
 def is_writable_suffix(path: Path) -> bool:
-    """Whether the end of a name stands for a format that images are written in."""
+    """Return whether a suffix belongs to a format that images are written in."""
     return path.suffix.lower() in FORMATS
 
 
 def check_suffix(path: Path) -> None:
-    """Raise unless the end of a name says how to write it."""
+    """Raise unless the suffix belongs to a format that images are written in."""
     if not is_writable_suffix(path):
         raise ImageError(f"expected a name that ends in {', '.join(FORMATS)}, got {path}")
 
 
 def check_size(path: Path, width: int, height: int) -> None:
-    """Raise if the format cannot hold an image of this size: better before the work than after."""
+    """Raise if the format cannot hold an image of this size."""
     kind = FORMATS[path.suffix.lower()]
-    if max(width, height) > (kind.side or max(width, height)):
+    if kind.side and max(width, height) > kind.side:
         raise ImageError(
-            f"cannot write {path}: {kind.name} holds up to {kind.side:,} pixels a side, and the "
+            f"cannot write {path}: {kind.name} holds up to {kind.side:,} pixels per side, and the "
             f"image would have {width:,} × {height:,}"
         )
 
 
 def read_image(path: Path) -> ImageFile:
-    """Read the first image of a file, of any kind that Pillow reads.
+    """Read the first image of a file in any format that Pillow or tifffile reads.
 
-    Color that Pillow would read with 8 of 16 bits is read with all of them. Palettes become RGB or,
-    with transparent colors, RGBA; CMYK becomes RGB, by its profile where it has one.
+    All bits of 16-bit images are kept. Palettes become RGB or, with transparent colors, RGBA. CMYK
+    becomes RGB, by its profile if it has one.
 
-    Raises `ImageError` that names the file, for whatever is wrong with it.
+    Raises `ImageError` with the name of the file if anything is wrong with it.
     """
     try:
         status = path.stat()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ImageError(f"{path} does not exist") from error
-    except OSError as error:
-        raise ImageError(f"{path} cannot be read: {error.strerror}") from error
-    if not stat.S_ISREG(status.st_mode):
-        raise ImageError(f"{path} is not a file")
-    if status.st_size == 0:
-        raise ImageError(f"{path} is empty")
-    try:
+        if not stat.S_ISREG(status.st_mode):
+            raise ImageError(f"{path} is not a file")
+        if status.st_size == 0:
+            raise ImageError(f"{path} is empty")
         with warnings.catch_warnings():
-            # Of sizes above half of the limit, and of damaged EXIF, which is not for us to mend.
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore")  # about large images and damaged EXIF
             return _read(path)
     except ImageError as error:
         named = str(error).startswith(str(path))
         raise error if named else ImageError(f"{path}: {error}") from error
-    except Image.DecompressionBombError as error:
-        raise ImageError(f"{path} {_too_large(error)}") from error
-    except UnidentifiedImageError as error:
-        raise ImageError(f"{path} is not an image that can be read") from error
-    except PermissionError as error:
-        raise ImageError(f"{path} cannot be read: {error.strerror}") from error
-    except MemoryError as error:
-        raise ImageError(f"{path} is too large for the memory of this machine") from error
-    except Exception as error:  # a damaged file can raise almost anything in a decoder
-        raise ImageError(f"{path} is damaged: {_one_line(error)}") from error
+    except Exception as error:  # a decoder can raise almost anything for a damaged file
+        raise ImageError(f"{path} {_what_is_wrong(error)}") from error
 
 
 def _read(path: Path) -> ImageFile:
-    # A file that is opened here is not mapped into memory: Pillow 13 maps a TIFF that is to be
-    # turned with width and height exchanged.
+    # Given an open file, Pillow does not map it into memory: Pillow 13 exchanges width and height
+    # when it maps a TIFF that is to be turned.
     with path.open("rb") as file:
+        is_deep = is_deep_png(file)
         try:
             image: Image.Image = Image.open(file)
         except UnidentifiedImageError:
@@ -192,59 +168,67 @@ def _read(path: Path) -> ImageFile:
             return ImageFile(Pixels.of_channels(array), about)
         with image:
             notes = _notes(image)
-            if has_planes_beyond_pillow(image):
-                dpi = read_metadata(image).dpi
+            if is_deep_tiff(image):
+                about = read_metadata(image)
                 file.seek(0)
-                array, about = read_tiff(file)
-                return ImageFile(Pixels.of_channels(array), replace(about, dpi=dpi), notes)
-            deep, negative = has_sixteen_bits(image), is_deep_negative(image)
-            image.load()
+                array, _ = read_tiff(file)
+                return ImageFile(Pixels.of_channels(array), about, notes)
+            image.load()  # the metadata of a PNG may follow its pixels
             about = read_metadata(image)
-            key = image.info.get("transparency")
-            if deep:
+            if is_deep:
                 file.seek(0)
-                pixels = Pixels.of_channels(read_sixteen_bits(file))
-            else:
-                image, about = without_inks(image, about)
-                pixels = Pixels.of_pillow(image)
-        if negative:
-            white = 1 if pixels.colors.dtype.kind == "f" else _white(pixels.colors)
-            pixels = Pixels(white - pixels.colors, pixels.alpha)
-        if pixels.colors.dtype == np.uint16 and pixels.alpha is None and key is not None:
-            pixels = _with_color_key(pixels, key)
-        return ImageFile(pixels, about, notes)
+                return ImageFile(Pixels.of_channels(read_png(file)), about, notes)
+            image, about = without_inks(image, about)
+            return ImageFile(Pixels.of_pillow(image), about, notes)
 
 
 def _notes(image: Image.Image) -> tuple[str, ...]:
     frames = getattr(image, "n_frames", 1)
-    if frames == 1 or image.format == "MPO":  # whose other images are previews
+    if frames == 1 or image.format == "MPO":  # the other images of an MPO file are previews
         return ()
     return (f"only the first of {frames} images is used",)
 
 
-def _with_color_key(pixels: Pixels, key: int | tuple[int, ...]) -> Pixels:
-    """Make the one color that a PNG of 16 bits calls transparent so, which Pillow does not do."""
-    opaque = (pixels.colors != np.array(key, np.uint16)).any(2)
-    return Pixels(pixels.colors, np.where(opaque, 65535, 0).astype(np.uint16))
+def _what_is_wrong(error: Exception) -> str:
+    """Return the end of a sentence that starts with the name of the file."""
+    match error:
+        case FileNotFoundError() | NotADirectoryError():
+            return "does not exist"
+        case UnidentifiedImageError():
+            return "is not an image that can be read"
+        case Image.DecompressionBombError():
+            pixels = int(re.findall(r"\d+", str(error))[0])
+            limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+            return (
+                f"claims to have {pixels / 1e6:,.0f} megapixels: no more than {limit / 1e6:,.0f} "
+                "are read"
+            )
+        case MemoryError():
+            return "is too large for the memory of this machine"
+        case OSError() if error.strerror:
+            return f"cannot be read: {error.strerror}"
+        case _:
+            return f"is damaged: {_one_line(error)}"
 
 
 def write_image(path: Path, pixels: Pixels, about: Metadata) -> list[str]:
-    """Write an image, whole or not at all; return what the format could not hold, in words.
+    """Write an image whole or not at all; return sentences about what the format cannot hold.
 
-    JPEG and WebP have quality 95, JPEG without subsampling of colors. Where a format knows no EXIF,
-    the image is turned as its orientation says.
+    JPEG and WebP have quality 95, JPEG without chroma subsampling. If a format has no EXIF, the
+    image is turned as its orientation says.
     """
     check_suffix(path)
     kind = FORMATS[path.suffix.lower()]
     notes = []
     if pixels.alpha is not None and not kind.alpha:
-        if pixels.alpha.min() < (1 if pixels.alpha.dtype.kind == "f" else _white(pixels.alpha)):
+        white = 1 if pixels.alpha.dtype.kind == "f" else np.iinfo(pixels.alpha.dtype).max
+        if pixels.alpha.min() < white:
             notes.append(f"{kind.name} holds no transparency, which is left out")
         pixels = Pixels(pixels.colors)
     if pixels.colors.shape[2] > 1 and not kind.color:
         notes.append(f"{path.suffix} holds no color, which is left out")
-        pixels = _in_gray(pixels)
-    if about.exif is not None and len(about.exif) > (kind.exif_bytes or len(about.exif)):
+        pixels = Pixels(to_gray(pixels.colors), pixels.alpha)
+    if about.exif is not None and kind.exif_bytes and len(about.exif) > kind.exif_bytes:
         notes.append(
             f"{kind.name} holds {kind.exif_bytes:,} bytes of EXIF, and this image has "
             f"{len(about.exif):,}, which are left out"
@@ -254,21 +238,19 @@ def write_image(path: Path, pixels: Pixels, about: Metadata) -> list[str]:
     one_channel = pixels.colors.shape[2] == 1 and pixels.alpha is None
     most = kind.gray_bits if one_channel else kind.color_bits
     if bits > most:
-        notes.append(f"{kind.name} holds {most} bits a channel, and this image has {bits}")
-        pixels = _with_bits(pixels, most)
-    channels = pixels.channels()
-    beyond_pillow = channels.shape[2] > 1 and channels.dtype != np.uint8
+        notes.append(f"{kind.name} holds {most} bits per channel, and this image has {bits}")
+        alpha = None if pixels.alpha is None else with_bits(pixels.alpha, most)
+        pixels = Pixels(with_bits(pixels.colors, most), alpha)
 
     def save(file: BinaryIO) -> None:
-        if beyond_pillow:
+        channels = pixels.channels()
+        if channels.shape[2] > 1 and channels.dtype != np.uint8:
             (write_png if kind.name == "PNG" else write_tiff)(file, channels, about)
             return
-        image = pixels.pillow()
-        options: dict[str, Any] = {"icc_profile": about.profile, "dpi": about.dpi, **kind.options}
+        options = {"icc_profile": about.profile, "dpi": about.dpi, **kind.options}
         if kind.exif:
             options["exif"] = about.exif
-        else:
-            image = about.turned(image)
+        image = pixels.pillow() if kind.exif else about.turned(pixels.pillow())
         given = {name: value for name, value in options.items() if value is not None}
         image.save(file, format=kind.name, **given)
 
@@ -276,46 +258,13 @@ def write_image(path: Path, pixels: Pixels, about: Metadata) -> list[str]:
     return notes
 
 
-def _white(values: np.ndarray) -> int:
-    return int(np.iinfo(values.dtype).max)
-
-
-def _in_gray(pixels: Pixels) -> Pixels:
-    dtype = pixels.colors.dtype
-    gray = as_unit_range(pixels.colors) @ LUMINANCE[:, None]
-    if dtype.kind == "u":
-        gray = np.rint(gray * np.iinfo(dtype).max).clip(0, np.iinfo(dtype).max)
-    return Pixels(gray.astype(dtype), pixels.alpha)
-
-
-def _with_bits(pixels: Pixels, bits: int) -> Pixels:
-    alpha = None if pixels.alpha is None else with_bits(pixels.alpha, bits)
-    return Pixels(with_bits(pixels.colors, bits), alpha)
-
-
-def write_whole(path: Path, save: Callable[[BinaryIO], None]) -> None:
-    """Write a file through a temporary one, so that a kill leaves the old file or the new one."""
-    # Not longer than the name itself may be.
-    temporary = path.with_name(f".{path.name[:40]}-{secrets.token_hex(4)}.tmp")
+def write_whole(path: Path, save: Callable[[BinaryIO], object]) -> None:
+    """Write a file whole or not at all; raise `ImageError` if it cannot be written."""
     try:
-        with temporary.open("xb+") as file:
-            save(file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except Exception as error:  # of a disk, or of an encoder: too wide for WebP, say
+        files.write_whole(path, save)
+    except Exception as error:  # from the disk or from an encoder
         words = getattr(error, "strerror", None) or _one_line(error)
         raise ImageError(f"cannot write {path}: {words}") from error
-    finally:
-        with contextlib.suppress(OSError):  # of a folder that is gone, say
-            temporary.unlink(missing_ok=True)
-
-
-def _too_large(error: Exception) -> str:
-    counts = [int(digits) for digits in re.findall(r"\d+", str(error))]
-    pixels = f"{counts[0] / 1e6:,.0f} megapixels" if counts else "too many pixels"
-    limit = 2 * (Image.MAX_IMAGE_PIXELS or 0)
-    return f"claims to have {pixels}: no more than {limit / 1e6:,.0f} are read"
 
 
 def _one_line(error: Exception) -> str:

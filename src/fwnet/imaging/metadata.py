@@ -1,41 +1,38 @@
-"""What an image file says beside the pixels: EXIF, color profile, resolution."""
+"""The metadata of image files: EXIF, color profile, resolution."""
 
 from __future__ import annotations
 
 import io
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from PIL import ExifTags, Image, ImageCms
+from PIL import ExifTags, Image, ImageCms, ImageOps
 
-from fwnet.imaging.exif_sizes import EXIF_NAME, with_size
+__all__ = ["EXIF_NAME", "Metadata", "read_metadata", "with_size", "without_inks"]
 
-__all__ = ["EXIF_NAME", "Metadata", "read_metadata", "without_inks"]
+EXIF_NAME = b"Exif\0\0"
 
-# What a TIFF file says of the picture rather than of how it is stored.
-KEPT_TAGS = tuple(
-    ExifTags.Base[name]
-    for name in ("ImageDescription", "Make", "Model", "DateTime", "Artist", "Copyright")
-)
+WIDTHS, HEIGHTS = (0x0100, 0xA002), (0x0101, 0xA003)
+# Resolution, resolution in the focal plane, position of the subject: all count pixels.
+COUNTED = (0x011A, 0x011B, 0xA20E, 0xA20F, 0x9214, 0xA214)
+SHORT, LONG, RATIONAL = 3, 4, 5
+KINDS = {SHORT: "H", LONG: "I", RATIONAL: "II"}
+
+ORIENTATION = ExifTags.Base.Orientation
+# The tags of a TIFF file that describe the picture, not the way it is stored.
+KEPT_NAMES = ("ImageDescription", "Make", "Model", "Orientation", "DateTime", "Artist", "Copyright")
+KEPT_TAGS = [ExifTags.Base[name] for name in KEPT_NAMES]
 KEPT_BLOCKS = (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
-
-TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """What belongs to an image and is not its pixels.
+    """The metadata of an image.
 
     Attributes:
-        exif: The EXIF block, with its name in front.
-        profile: The ICC profile of its colors.
+        exif: The EXIF block, starting with its name.
+        profile: The ICC color profile.
         dpi: Pixels per inch, across and down.
     """
 
@@ -45,73 +42,76 @@ class Metadata:
 
     @property
     def orientation(self) -> int:
-        """How a viewer is to turn the image, as EXIF counts: 1 for not at all, up to 8."""
+        """How a viewer turns the image, as in EXIF: from 1 (not at all) to 8."""
         tags = Image.Exif()
         try:
             tags.load(self.exif or b"")
-            value = tags.get(ExifTags.Base.Orientation, 1)
-        except Exception:  # whatever a damaged block makes of a parser
+            value = tags.get(ORIENTATION, 1)
+        except Exception:  # a damaged block can raise anything
             return 1
         return value if value in range(1, 9) else 1
 
     def with_little_exif(self) -> Metadata:
-        """The same with no more EXIF than the orientation."""
+        """Return the same with no EXIF tag but the orientation."""
         tags = Image.Exif()
-        tags[ExifTags.Base.Orientation] = self.orientation
+        tags[ORIENTATION] = self.orientation
         return replace(self, exif=tags.tobytes())
 
     def enlarged(self, width: int, height: int, scale: int) -> Metadata:
-        """The same for the image enlarged to width × height: in print it is as large as before.
+        """Return the metadata of the image enlarged to width × height, at the same size in print.
 
-        EXIF tells the new size, and the resolution is `scale` times what it was.
+        EXIF has the new size, and the resolution is multiplied by `scale`.
         """
         exif = None if self.exif is None else with_size(self.exif, width, height, scale)
         dpi = None if self.dpi is None else (scale * self.dpi[0], scale * self.dpi[1])
         return replace(self, exif=exif, dpi=dpi)
 
     def turned(self, image: Image.Image) -> Image.Image:
-        """The image as a viewer shows it."""
-        turn = TURNS.get(self.orientation)
-        return image if turn is None else image.transpose(turn)
+        """Return the image as a viewer shows it."""
+        if self.orientation == 1:
+            return image
+        upright = image.copy()
+        upright.getexif()[ORIENTATION] = self.orientation
+        ImageOps.exif_transpose(upright, in_place=True)
+        return upright
 
 
 def read_metadata(image: Image.Image) -> Metadata:
-    """Gather what a file says of its image. Of a TIFF, load it before: that turns the image."""
-    profile = image.info.get("icc_profile")
-    return Metadata(_exif(image), profile or None, _dpi(image))
+    """Return what a file says about its image; of a TIFF, no orientation once it is loaded."""
+    return Metadata(_exif(image), image.info.get("icc_profile") or None, _dpi(image))
 
 
 def _exif(image: Image.Image) -> bytes | None:
     block = image.info.get("exif")
-    if isinstance(block, bytes):  # that of WebP has no name in front, which JPEG needs
+    if isinstance(block, bytes):  # WebP stores it without the name that JPEG needs
         return EXIF_NAME + block.removeprefix(EXIF_NAME)
     if image.format != "TIFF":
         return None
     found, kept = image.getexif(), Image.Exif()
-    for tag in KEPT_TAGS:
-        if tag in found:
-            kept[tag] = found[tag]
+    kept.update({tag: found[tag] for tag in KEPT_TAGS if tag in found})
     blocks = {tag: found.get_ifd(tag) for tag in KEPT_BLOCKS}
-    for block_tag, values in blocks.items():
+    for tag, values in blocks.items():
         if values:
-            kept.get_ifd(block_tag).update(values)
+            kept.get_ifd(tag).update(values)
     return kept.tobytes() if len(kept) or any(blocks.values()) else None
 
 
 def _dpi(image: Image.Image) -> tuple[float, float] | None:
-    dpi = image.info.get("dpi")
     try:
-        across, down = (float(value) for value in dpi)  # type: ignore[union-attr]
-    except (TypeError, ValueError, ZeroDivisionError):
+        across, down = (float(value) for value in image.info["dpi"])
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
     return (across, down) if 0 < across < 1e6 and 0 < down < 1e6 else None
 
 
 def without_inks(image: Image.Image, about: Metadata) -> tuple[Image.Image, Metadata]:
-    """Bring CMYK and Lab to RGB by their profile, if any, which would be wrong beside RGB."""
+    """Convert CMYK and Lab to RGB, by the profile if there is one; return other images as given.
+
+    The profile of the inks is dropped.
+    """
     if image.mode not in ("CMYK", "LAB"):
         return image, about
-    plain = Metadata(about.exif, None, about.dpi)
+    plain = replace(about, profile=None)
     if about.profile:
         try:
             source = ImageCms.ImageCmsProfile(io.BytesIO(about.profile))
@@ -120,5 +120,51 @@ def without_inks(image: Image.Image, about: Metadata) -> tuple[Image.Image, Meta
             if converted is not None:
                 return converted, plain
         except (ImageCms.PyCMSError, OSError):
-            pass  # a damaged profile is as good as none
+            pass  # convert as if there was no profile
     return image.convert("RGB"), plain
+
+
+def with_size(block: bytes, width: int, height: int, scale: int) -> bytes:
+    """Return an EXIF block for the same image at `scale` times its size, now width × height.
+
+    The block is edited in place: camera makers' notes hold offsets of their own, which Pillow would
+    not adjust. Previews stay, because they show the same picture, and so do unreadable tags. The
+    block may start with its name or without it.
+    """
+    name = EXIF_NAME if block.startswith(EXIF_NAME) else b""
+    data = bytearray(block.removeprefix(name))
+    try:
+        order = {b"II": "<", b"MM": ">"}[bytes(data[:2])]
+        for place, tag, kind, count in list(_tags(data, order)):
+            if tag in WIDTHS + HEIGHTS and kind in (SHORT, LONG) and count == 1:
+                size = width if tag in WIDTHS else height
+                struct.pack_into(f"{order}HII", data, place + 2, LONG, 1, size)
+            elif tag in COUNTED and kind in KINDS and 1 <= count <= 4:
+                _multiply(data, order, place + 8, kind, count, scale)
+    except (KeyError, struct.error):
+        return block
+    return name + bytes(data)
+
+
+def _tags(data: bytearray, order: str) -> Iterator[tuple[int, int, int, int]]:
+    """Yield place, tag, type and count of the tags of the image, without those of a preview."""
+    starts = list(struct.unpack_from(f"{order}I", data, 4))
+    for start in starts:
+        (length,) = struct.unpack_from(f"{order}H", data, start)
+        for place in range(start + 2, start + 2 + 12 * length, 12):
+            tag, kind, count, value = struct.unpack_from(f"{order}HHII", data, place)
+            if tag == ExifTags.IFD.Exif and len(starts) == 1:
+                starts.append(value)
+            yield place, tag, kind, count
+
+
+def _multiply(data: bytearray, order: str, place: int, kind: int, count: int, scale: int) -> None:
+    """Multiply the values of a tag, unless one of them would become too large for its type."""
+    form = order + KINDS[kind] * count
+    if struct.calcsize(form) > 4:  # too long to be stored in the tag: there is its offset
+        (place,) = struct.unpack_from(f"{order}I", data, place)
+    values = list(struct.unpack_from(form, data, place))
+    step = 2 if kind == RATIONAL else 1  # of a fraction, only the numerator is multiplied
+    values[::step] = [scale * value for value in values[::step]]
+    if max(values) <= (0xFFFF if kind == SHORT else 0xFFFFFFFF):
+        struct.pack_into(form, data, place, *values)

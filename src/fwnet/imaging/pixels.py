@@ -1,7 +1,8 @@
-"""Images of every kind taken apart, colors and alpha, and put together again."""
+"""Split images of every kind into colors and alpha, and put them together again."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,19 +17,18 @@ from fwnet.imaging.metadata import Metadata, without_inks
 
 __all__ = ["AnyImage", "Pixels", "as_unit_range", "map_images", "plain_image", "with_bits"]
 
-AnyImage = TypeVar("AnyImage", np.ndarray, Tensor, Image.Image)  # what comes in comes out
+AnyImage = TypeVar("AnyImage", np.ndarray, Tensor, Image.Image)
 
-DEPTHS = (np.uint8, np.uint16)  # of integers, whose largest value is white
-BEYOND = 4.0  # how far from [0, 1] noise of σ = 1 seldom leads
+BEYOND = 4.0  # noise of σ = 1 seldom leaves [0, 1] by more
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """One image, as an array.
+    """One image.
 
     Attributes:
-        colors: (h, w, 1) or (h, w, 3), of uint8, uint16 or values in [0, 1].
-        alpha: How opaque places are, (h, w), of the dtype of the colors; None where all are.
+        colors: (h, w, 1) or (h, w, 3): uint8, uint16, or floating point in [0, 1].
+        alpha: Opacity, (h, w), of the same dtype as the colors; None if all is opaque.
     """
 
     colors: np.ndarray
@@ -36,10 +36,9 @@ class Pixels:
 
     @classmethod
     def of_channels(cls, array: np.ndarray) -> Pixels:
-        """Take (h, w, channels) apart, and refuse values that are out of range."""
-        channels = array.shape[2]
-        if min(array.shape[:2]) < 1:
-            raise _no_pixels(*array.shape[:2])
+        """Split (h, w, channels) into colors and alpha; raise if values are out of range."""
+        height, width, channels = array.shape
+        _check_not_empty(height, width)
         _check_values(array)
         has_alpha = channels in (2, 4)
         colors = array[..., : channels - has_alpha]
@@ -47,9 +46,9 @@ class Pixels:
 
     @classmethod
     def of_pillow(cls, image: Image.Image) -> Pixels:
-        """Take a PIL image apart, of whatever mode."""
+        """Split a PIL image of any mode into colors and alpha."""
         array = np.asarray(plain_image(image))
-        if array.dtype == np.int32:  # mode I, in which Pillow holds 16 bits, too
+        if array.dtype == np.int32:  # mode I, which Pillow also uses for 16 bits
             if array.size and not (array.min() >= 0 and array.max() <= 65535):
                 raise ImageError(
                     "an image of integers must have values in [0, 65535], "
@@ -59,19 +58,19 @@ class Pixels:
         return cls.of_channels(array if array.ndim == 3 else array[..., None])
 
     def channels(self) -> np.ndarray:
-        """Put colors and alpha together again, (h, w, channels)."""
+        """Return colors and alpha as one array, (h, w, channels)."""
         if self.alpha is None:
             return self.colors
         return np.concatenate([self.colors, self.alpha[..., None]], axis=2)
 
     def pillow(self) -> Image.Image:
-        """Make a PIL image: L, LA, RGB, RGBA, I;16 or F."""
+        """Return a PIL image of mode L, LA, RGB, RGBA, I;16 or F."""
         array = self.channels()
         return Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
 
 
 def as_unit_range(values: np.ndarray) -> np.ndarray:
-    """Values as float32, where 1 is white."""
+    """Return values as float32, where 1 is white."""
     unit = values.astype(np.float32)
     if values.dtype.kind == "u":
         unit /= np.iinfo(values.dtype).max
@@ -79,18 +78,18 @@ def as_unit_range(values: np.ndarray) -> np.ndarray:
 
 
 def with_bits(values: np.ndarray, bits: int) -> np.ndarray:
-    """Values as integers of 8 or 16 bits, of which the largest is white."""
+    """Return values as integers of 8 or 16 bits; the largest integer is white."""
     dtype = np.dtype(f"u{bits // 8}")
     if values.dtype == dtype:
         return values
     new, white = np.empty(values.shape, dtype), np.iinfo(dtype).max
-    for row, old in zip(new, values, strict=True):  # so that little is there in floating point
+    for row, old in zip(new, values, strict=True):  # row by row, to save memory
         row[...] = np.rint(as_unit_range(old).clip(0, 1) * white)
     return new
 
 
 def plain_image(image: Image.Image) -> Image.Image:
-    """Bring an image to one of the modes L, LA, RGB, RGBA, I, I;16 and F, with what it shows."""
+    """Convert an image to mode L, LA, RGB, RGBA, I, I;16 or F without changing what it shows."""
     mode = image.mode
     see_through = image.has_transparency_data
     if mode in ("1", "L", "LA", "La"):
@@ -99,18 +98,18 @@ def plain_image(image: Image.Image) -> Image.Image:
         wanted = "I;16" if mode == "I;16" else "I"
     elif mode in ("I", "F"):
         wanted = mode
-    else:  # of the others, only these have ways to be transparent
+    else:  # no other mode can be transparent
         wanted = "RGBA" if see_through and mode in ("P", "PA", "RGB", "RGBA", "RGBa") else "RGB"
     return image if mode == wanted else image.convert(wanted)
 
 
 def map_images(image: AnyImage, function: Callable[[Pixels], Pixels], scale: int = 1) -> AnyImage:
-    """Apply a function from image to image; the result is what the image was.
+    """Apply a function to each image; return the same type, dtype and channels as given.
 
     Args:
-        image: A NumPy array, a tensor or a PIL image; see `fwnet.denoise`.
-        function: What to do with each image of it; channels and dtype must stay.
-        scale: How many times as high and wide the results are.
+        image: A NumPy array, a tensor (one image or a batch) or a PIL image; see `fwnet.denoise`.
+        function: Returns an image with the channels and dtype of its argument.
+        scale: The height and width of the result are `scale` times those of the image.
     """
     if isinstance(image, Image.Image):
         return _map_pillow(image, function)
@@ -128,8 +127,7 @@ def _map_pillow(image: Image.Image, function: Callable[[Pixels], Pixels]) -> Ima
     new = function(Pixels.of_pillow(shown)).pillow()
     if image.mode == "I":
         new = new.convert("I")
-    # EXIF, resolution and a profile that is still that of the colors; a transparent color has
-    # become alpha.
+    # A transparent color has become alpha, and the profile of inks is not that of RGB.
     gone = {"transparency"} if about.profile else {"transparency", "icc_profile"}
     new.info = {key: value for key, value in image.info.items() if key not in gone}
     return new
@@ -144,13 +142,8 @@ def _map_array(image: np.ndarray, function: Callable[[Pixels], Pixels]) -> np.nd
             f"channels, got {image.shape}{hint}"
         )
     native = image.astype(image.dtype.newbyteorder("="), copy=False)
-    if native.dtype not in DEPTHS and native.dtype.kind != "f":
-        raise ImageError(
-            f"an image must have uint8, uint16 or floating-point values, got {image.dtype}"
-        )
-    pixels = Pixels.of_channels(native if native.ndim == 3 else native[..., None])
-    new = function(pixels).channels()
-    return (new if image.ndim == 3 else new[..., 0]).astype(image.dtype, copy=False)
+    new = function(Pixels.of_channels(np.atleast_3d(native))).channels()
+    return new.reshape(*new.shape[:2], *image.shape[2:]).astype(image.dtype, copy=False)
 
 
 def _map_tensor(image: Tensor, function: Callable[[Pixels], Pixels], scale: int) -> Tensor:
@@ -161,35 +154,35 @@ def _map_tensor(image: Tensor, function: Callable[[Pixels], Pixels], scale: int)
             "a tensor must have shape (height, width) or (..., channels, height, width) with 1 to "
             f"4 channels, got {tuple(image.shape)}{hint}"
         )
-    if image.dtype not in (torch.uint8, torch.uint16) and not image.is_floating_point():
-        raise ImageError(
-            f"an image must have uint8, uint16 or floating-point values, got {image.dtype}"
-        )
-    if 0 in image.shape[-2:]:
-        raise _no_pixels(image.shape[-2], image.shape[-1])
     stored = image.detach().cpu()
     if stored.is_floating_point() and stored.dtype != torch.float64:
         stored = stored.float()  # NumPy has no bfloat16
+    height, width = image.shape[-2:]
+    _check_not_empty(height, width)
     channels = image.shape[-3] if image.ndim > 2 else 1
-    batch = stored.reshape(-1, channels, *image.shape[-2:])
-    height, width = (scale * length for length in image.shape[-2:])
-    new = batch.new_empty(len(batch), channels, height, width)
+    batch = stored.reshape(math.prod(image.shape[:-3]), channels, height, width)
+    new = batch.new_empty(len(batch), channels, scale * height, scale * width)
     for index, one in enumerate(batch):
         pixels = Pixels.of_channels(one.permute(1, 2, 0).numpy())
         new[index] = torch.from_numpy(function(pixels).channels()).permute(2, 0, 1)
-    return new.reshape(*image.shape[:-2], height, width).to(image.device, image.dtype)
+    return new.reshape(*image.shape[:-2], *new.shape[2:]).to(image.device, image.dtype)
 
 
-def _no_pixels(height: int, width: int) -> ImageError:
-    return ImageError(
-        f"an image must have at least 1 × 1 pixels, got {width} × {height} (width × height)"
-    )
+def _check_not_empty(height: int, width: int) -> None:
+    if min(height, width) < 1:
+        raise ImageError(
+            f"an image must have at least 1 × 1 pixels, got {width} × {height} (width × height)"
+        )
 
 
 def _check_values(array: np.ndarray) -> None:
-    """Raise unless floating-point values could be those of an image in [0, 1] with noise."""
-    if array.dtype.kind != "f":
+    """Raise unless values are integers or can be those of a noisy image in [0, 1]."""
+    if array.dtype in (np.uint8, np.uint16):
         return
+    if array.dtype.kind != "f":
+        raise ImageError(
+            f"an image must have uint8, uint16 or floating-point values, got {array.dtype}"
+        )
     low, high = float(array.min()), float(array.max())
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ImageError("an image must be finite, got NaN or infinity")

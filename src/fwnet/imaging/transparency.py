@@ -1,4 +1,4 @@
-"""Colors that nobody sees, and that must not become seen where an image is enlarged."""
+"""Keep the colors of fully transparent pixels from showing in an enlarged image."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["keep_hidden", "spread_visible"]
 
 
 def spread_visible(colors: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Give each fully transparent place the color of the nearest one that is seen.
+    """Return the colors with every fully transparent pixel replaced by the nearest visible one.
 
-    What hides there, often black, would otherwise darken the border of what is seen.
+    Otherwise the hidden colors, often black, would darken the edges of visible areas.
 
     Args:
         colors: (h, w, channels).
@@ -28,14 +28,14 @@ def spread_visible(colors: np.ndarray, alpha: np.ndarray) -> np.ndarray:
 
 
 def keep_hidden(large: np.ndarray, large_alpha: np.ndarray, colors: np.ndarray) -> None:
-    """Write to places of a large image that are fully transparent the colors that hid there before.
+    """Restore the hidden colors in the fully transparent pixels of an enlarged image, in place.
 
-    Those who drop the transparency, as a JPEG file does, then find what they know.
+    They show again when a program drops the transparency, as a JPEG file does.
 
     Args:
-        large: (s·h, s·w, channels).
-        large_alpha: (s·h, s·w).
-        colors: Of the small image, (h, w, channels).
+        large: Colors of the enlarged image, (s·h, s·w, channels).
+        large_alpha: Its alpha, (s·h, s·w).
+        colors: Colors of the small image, (h, w, channels).
     """
     scale = len(large) // len(colors)
     for index, row in enumerate(colors):
