@@ -170,6 +170,15 @@ class TestArchive:
         assert berkeley_files()[0] == learn
         assert self.downloads == 1
 
+    def test_an_archive_cannot_write_outside_the_cache(self, tmp_path):
+        with tarfile.open(self.archive, "w:gz") as tar:
+            link = tarfile.TarInfo("BSR/BSDS500/data/images/train")
+            link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path / "outside")
+            tar.addfile(link)
+        (tmp_path / "outside").mkdir()
+        with pytest.raises(DataError, match=r"could not be downloaded .*LinkError"):
+            berkeley_files()
+
     @pytest.mark.parametrize("damage", ["another file", "half", "flipped bits"])
     def test_a_broken_archive_leaves_nothing_behind(self, damage):
         self.pack(fake_images())

@@ -87,8 +87,7 @@ def _parts(folder: str | Path | None) -> dict[str, list[Path]]:
     given = data_folder(FOLDER, folder)
     where = given or cache_folder(FOLDER)
     if given is None and _find_images(where) is None:
-        # Without the remains of an interrupted run, pooch unpacks the archive again.
-        shutil.rmtree(where / f"{ARCHIVE}.untar", ignore_errors=True)
+        shutil.rmtree(where / f"{ARCHIVE}.untar", ignore_errors=True)  # of an interrupted run
         download(FOLDER, ARCHIVE, None, SOURCES, unpack=IMAGES)
     found = _find_images(where)
     if found is None:

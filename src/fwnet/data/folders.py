@@ -8,6 +8,7 @@ import tarfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from posixpath import normpath
 
 from fwnet.errors import FwnetError
 
@@ -64,9 +65,12 @@ def download(
     cache = cache_folder(name)
     reasons = []
     for source in sources:
-        processor = pooch.Untar(members=[unpack], extract_dir=f"{file}.untar") if unpack else None
         try:
-            pooch.retrieve(source + file, checksum, file, cache, processor)
+            pooch.retrieve(source + file, checksum, file, cache)
+            if unpack:  # pooch's own Untar trusts the archive's paths on Python 3.11
+                with tarfile.open(cache / file) as archive:
+                    members = [one for one in archive if normpath(one.name).startswith(unpack)]
+                    archive.extractall(cache / f"{file}.untar", members, filter="data")
             return cache / file
         except (OSError, ValueError, EOFError, tarfile.TarError, zlib.error) as error:
             # Otherwise the next attempt would use the damaged archive again.
