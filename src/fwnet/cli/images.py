@@ -26,13 +26,14 @@ overwritten without --force. [bold]fwnet models[/bold] lists networks for --mode
 """
 
 Inputs = Annotated[
-    list[str],
-    typer.Argument(metavar="IN...", help="Images: files, folders, patterns such as '*.png'."),
+    list[str] | None,  # optional, for a message of our own: one argument alone becomes OUT
+    typer.Argument(
+        metavar="IN...",
+        help="Images: files, folders, patterns such as '*.png'.",
+        show_default=False,
+    ),
 ]
-Output = Annotated[
-    str | None,
-    typer.Argument(metavar="OUT", help="A file for one image, else a folder.", show_default=False),
-]
+Output = Annotated[str, typer.Argument(metavar="OUT", help="A file for one image, else a folder.")]
 
 
 def restoration_command(kind: type[Restoration]) -> Callable[..., None]:
@@ -40,7 +41,7 @@ def restoration_command(kind: type[Restoration]) -> Callable[..., None]:
 
     def shared(
         inputs: Inputs,
-        output: Output = None,
+        output: Output,
         model: Annotated[
             str | None,
             typer.Option(
@@ -60,9 +61,9 @@ def restoration_command(kind: type[Restoration]) -> Callable[..., None]:
         force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
         **options: Any,
     ) -> None:
-        if output is None:
+        if not inputs:
             raise typer.BadParameter(
-                f"OUT is missing: fwnet {kind.name} {' '.join(inputs)} OUT", param_hint="OUT"
+                f"OUT is missing: expected fwnet {kind.name} IN... OUT, got only {output}"
             )
         _restore(
             kind,
@@ -78,6 +79,7 @@ def restoration_command(kind: type[Restoration]) -> Callable[..., None]:
 
     parameters = dict(inspect.signature(shared, eval_str=True, locals=locals()).parameters)
     del parameters["options"]
+    parameters["inputs"] = parameters["inputs"].replace(default=None)
     first = {name: parameters.pop(name) for name in ("inputs", "output")}
     own = option_parameters(kind.apply_options)
     return with_parameters(shared, kind.name, first | own | parameters)
