@@ -2,12 +2,12 @@
 
 import pytest
 import torch
+from fwnet.training.image_recipe import form_of
 
 from fwnet.experiments import Lab, denoising_networks, super_resolution_networks
 from fwnet.experiments.compared_network import QUICK_SETTINGS
 from fwnet.experiments.upscale_table import NETWORKS
 from fwnet.models import create_model
-from fwnet.training.image_recipe import form_of
 
 CPU = torch.device("cpu")
 LISTED = [

@@ -5,6 +5,8 @@ import math
 
 import pytest
 import torch
+from fwnet.training.denoiser_recipe import DENOISING_RECIPE
+from fwnet.training.image_training import weights_digest
 
 from fwnet.experiments.denoising_networks import FAMILIES
 from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, PatchDenoiser, create_model
@@ -17,8 +19,6 @@ from fwnet.training import (
     train,
 )
 from fwnet.training import train_denoiser as train_on_folder
-from fwnet.training.denoiser_recipe import DENOISING_RECIPE
-from fwnet.training.image_training import weights_digest
 from tests.trainings import chosen_rate, save_noise
 
 CPU = torch.device("cpu")

@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+from fwnet.training.upscaler_recipe import UPSCALING_RECIPE
 
 from fwnet.experiments.super_resolution_networks import FAMILIES
 from fwnet.models import SRCNN, VDSR, ConvFWNet, ConvLISTA, create_model
@@ -18,7 +19,6 @@ from fwnet.training import (
     trained_scale,
     upscaler_settings,
 )
-from fwnet.training.upscaler_recipe import UPSCALING_RECIPE
 from tests.trainings import about, assert_same, chosen_rate, save_noise
 
 CPU = torch.device("cpu")
