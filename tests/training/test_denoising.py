@@ -369,10 +369,12 @@ class TestTraining:
     def test_a_network_learns_all_levels(self):
         generator = torch.Generator().manual_seed(0)
         model = ConvFWNet(2, 8, noise_level_input=True, generator=generator)
-        denoising = task(sigma=(0.0, 0.3), tell_sigma=True, crops_per_epoch=600)
+        denoising = task(sigma=(0.0, 0.3), tell_sigma=True, crops_per_epoch=400)
         train(model, denoising, CONFIG)
         with torch.no_grad():
-            assert decibels(denoising.validate(model)) > decibels(denoising.validate_baseline()) + 1
+            assert (
+                decibels(denoising.validate(model)) > decibels(denoising.validate_baseline()) + 0.5
+            )
 
     def test_color(self):
         generator = torch.Generator().manual_seed(0)
