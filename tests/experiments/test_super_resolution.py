@@ -41,14 +41,12 @@ CPU = torch.device("cpu")
 RESULTS = Path(__file__).parents[2] / "results"
 ALL = list({network.name: network for network in (*NETWORKS, *FAMILIES.values(), *FIXED)}.values())
 COMPARED = [network for network in ALL if network is not DEEP]
-CLIPPED_AT = {
-    "ConvFWNet": 0.01,
-    "ConvFWNet, plain": 0.01,
-    "ConvFWNet, sub-pixel": 0.01,
-    "VDSR": 0.01,
-    "VDSR, no batch norm": 0.003,
-    "SRCNN": 0.1,
-}
+
+
+def clip_norm_of(network):
+    if network.model == "VDSR":
+        return 0.01 if network.options.get("batch_norm") else 0.003
+    return {"ConvFWNet": 0.01, "SRCNN": 0.1}[network.model]
 
 
 def rates_of(name):
@@ -74,7 +72,7 @@ def test_networks_share_their_budget():
             fields = dataclasses.asdict(job)
             settings = fields.pop("settings")
             del settings["seed"], settings["learning_rate"], fields["model"], fields["options"]
-            assert settings.pop("clip_norm") == CLIPPED_AT[network.form]
+            assert settings.pop("clip_norm") == clip_norm_of(network)
             shapes.append({**fields, "settings": settings})
     assert all(shape == shapes[0] for shape in shapes)
     settings = shapes[0]["settings"]

@@ -182,6 +182,11 @@ class Denoising(Restoration):
         del model  # every class serves every noise level
         sigma, max_sigma, color = options["sigma"], options["max_sigma"], options["color"]
         network = None if start is None else cls.recipe.check_start(start.model)
+        if network is not None and network.scale != 1:
+            raise FwnetError(
+                "the network to start from must keep the size of images, got one with a scale of "
+                f"{network.scale}"
+            )
         if start is None or network is None or sigma is not None or max_sigma is not None:
             levels, tell_sigma = levels_from(sigma, max_sigma), max_sigma is not None
         else:
@@ -189,11 +194,6 @@ class Denoising(Restoration):
             tell_sigma = network.noise_level_input or levels[0] < levels[1]
         if color is None:
             color = network is not None and network.in_channels == 3
-        if network is not None and network.scale != 1:
-            raise FwnetError(
-                "the network to start from must keep the size of images, got one with a scale of "
-                f"{network.scale}"
-            )
         if network is not None and network.noise_level_input and not tell_sigma:
             raise FwnetError(
                 "the network to start from has a noise-level input, got one level: give an "

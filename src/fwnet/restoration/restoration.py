@@ -288,7 +288,7 @@ class Restoration(ABC):
         wanted = self.usable(image)
         yield Example(self.degrade(wanted), wanted)
 
-    def quality(self, restored: Tensor, wanted: Tensor) -> Tensor:
+    def psnr(self, restored: Tensor, wanted: Tensor) -> Tensor:
         """Return the PSNR of every image in dB."""
         return psnr(restored, wanted)
 

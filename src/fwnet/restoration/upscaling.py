@@ -166,6 +166,8 @@ class Upscaling(Restoration):
         if network.in_channels != 1:
             raise FwnetError(f"expected a network for 1 channel, got one for {network.in_channels}")
         scale: Any = asked.get("scale")
+        if scale is not None:
+            check_integer("scale", scale, 2)
         known = scale_of(trained)
         if known is None and scale is None:
             raise FwnetError(
@@ -284,7 +286,7 @@ class Upscaling(Restoration):
             images = images.with_smaller_copies(SMALLER_COPIES, crop_size)
         return super().learning_images(images, crop_size)
 
-    def quality(self, restored: Tensor, wanted: Tensor) -> Tensor:
+    def psnr(self, restored: Tensor, wanted: Tensor) -> Tensor:
         """Return the PSNR of 8-bit images without a border of `scale` pixels."""
         pair = as_displayed(restored.float()), wanted
         return psnr(*(shave(image, self.scale) for image in pair))

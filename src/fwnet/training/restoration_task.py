@@ -121,7 +121,7 @@ class RestorationTask(Task):
             return None
         middles = self.validation.middles(VALIDATED_SIDE)
         ratios = [
-            self.restoration.quality(restore(example), example.wanted)
+            self.restoration.psnr(restore(example), example.wanted)
             for index in range(len(middles))
             for example in self.restoration.examples(middles[index], index)
         ]
