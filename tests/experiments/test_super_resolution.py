@@ -31,10 +31,11 @@ from fwnet.experiments.super_resolution_networks import (
 from fwnet.experiments.upscale_ablation import PARTS
 from fwnet.experiments.upscale_shipped import SCALES, ShippedUpscaling, shipped_jobs, tried_jobs
 from fwnet.experiments.upscale_table import NETWORKS
-from fwnet.models import VDSR, ConvFWNet, load_model
+from fwnet.models import VDSR, ConvFWNet, load_model, read_model
 from fwnet.resize import enlarge, shrink
-from fwnet.zoo import list_models, read_notes
+from fwnet.zoo import list_models
 from fwnet.zoo import load_model as load_shipped
+from fwnet.zoo.shelf import weights_path
 from tests.real_data import DATA, needs
 
 CPU = torch.device("cpu")
@@ -523,7 +524,8 @@ def test_the_command_on_a_card_is_the_training_of_the_network(card):
     assert "smaller-copies" not in card.command
     assert "smaller copies" in card.data
     assert load_shipped(card.name).config == job.network(None).config
-    assert job.settings.items() <= read_notes(card.name)["settings"].items()
+    notes = read_model(weights_path(card.name))[0]["notes"]
+    assert job.settings.items() <= notes["settings"].items()
 
 
 def test_trainings_that_were_tried_end_with_those_of_the_package():

@@ -18,7 +18,6 @@ __all__ = [
     "rounded",
     "say",
     "say_once",
-    "shown_figures",
 ]
 
 
@@ -75,14 +74,6 @@ def progress_bar(*columns: ProgressColumn, shown: bool = True) -> Progress:
     return Progress(
         *columns, console=console, transient=True, disable=not (shown and console.is_terminal)
     )
-
-
-def shown_figures(value: float | str | list[float]) -> str:
-    """Return four digits of a number, a few numbers of a list, or a text unchanged."""
-    if not isinstance(value, list):
-        return value if isinstance(value, str) else f"{value:.4g}"
-    few = [f"{part:.2f}" for part in value]
-    return " ".join(few if len(few) <= 8 else [*few[:3], "…", *few[-2:]])
 
 
 def rounded(value: object) -> object:

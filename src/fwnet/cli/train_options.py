@@ -16,9 +16,8 @@ from fwnet.cli.terminal import (
     print_lines,
     reported_errors,
     say_once,
-    shown_figures,
 )
-from fwnet.progress import progress_bar
+from fwnet.progress import progress_bar, short_text
 from fwnet.training import TrainingConfig, TrainingRun
 
 if TYPE_CHECKING:
@@ -142,7 +141,7 @@ def _print_trained(trained: Trained) -> None:
         [
             f"{network.num_parameters:,} parameters, {trained.report.training.seconds:.1f} s",
             *trained.lines,
-            *(f"{name} {shown_figures(value)}" for name, value in network.watched().items()),
+            *(f"{name} {short_text(value)}" for name, value in network.watched().items()),
             f"written to {path}; {words}",
             command.format(path),
         ]

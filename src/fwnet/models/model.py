@@ -9,28 +9,39 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import safetensors.torch
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from fwnet.errors import FwnetError
+from fwnet.files import write_whole
 from fwnet.hardware import choose_device
-from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
 from fwnet.version import __version__
 
 __all__ = [
     "MODELS",
     "Model",
+    "ModelFileError",
     "SignalModel",
     "create_model",
     "load_model",
     "model_from",
     "parse_about",
+    "parse_weights",
     "read_model",
+    "read_weights",
     "restore_model",
     "write_model",
+    "write_weights",
 ]
 
 MODELS: dict[str, type[Model]] = {}
 METADATA_KEY = "fwnet"
+
+
+class ModelFileError(FwnetError):
+    """A file that holds no usable model."""
 
 
 class Model(nn.Module, ABC):
@@ -188,3 +199,28 @@ def restore_model(
         model.to(dtype)
     model.load_state_dict(weights)
     return model.eval()
+
+
+def write_weights(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write tensors and texts through a temporary file: a kill leaves the old file or the new."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    write_whole(path, safetensors.torch.save(tensors, metadata))
+
+
+def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors of a file and the texts beside them."""
+    if not path.is_file():
+        problem = "is not a file" if path.exists() else "does not exist"
+        raise ModelFileError(f"{path} {problem}")
+    return parse_weights(path, path.read_bytes())
+
+
+def parse_weights(path: Path, data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors and texts in the bytes of a file; `path` is for error messages."""
+    try:
+        weights = safetensors.torch.load(data)
+        length = int.from_bytes(data[:8], "little")  # of the header, which holds the texts
+        metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
+    except (SafetensorError, ValueError) as error:
+        raise ModelFileError(f"{path} is not a whole safetensors file: {error}") from error
+    return weights, metadata

@@ -16,8 +16,7 @@ import torch
 from fwnet import models
 from fwnet.hardware import choose_device
 from fwnet.models import Model, ModelFileError
-from fwnet.models.model import model_from, parse_about
-from fwnet.models.weight_files import parse_weights
+from fwnet.models.model import model_from, parse_about, parse_weights
 from fwnet.zoo.card import Card
 
 __all__ = [
