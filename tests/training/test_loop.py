@@ -83,15 +83,16 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("settings", [{}, {"optimizer": "sgd", "learning_rate": 0.1}])
-@pytest.mark.parametrize("keep_best", [False, True])
+@pytest.mark.parametrize(
+    ("settings", "keep_best"), [({}, True), ({"optimizer": "sgd", "learning_rate": 0.1}, False)]
+)
 def test_a_killed_training_ends_with_the_same_weights(tmp_path, settings, keep_best, monkeypatch):
     config = TrainingConfig(**{**CONFIG.as_dict(), **settings, "clip_norm": 1.0})
     monkeypatch.setattr("fwnet.training.loop.STEPS_BETWEEN_CLOCKS", 1)
     monkeypatch.setattr("fwnet.training.loop.LOOK_SECONDS", 0.0)
     whole = network()
     expected = train(whole, task(), config, keep_best=keep_best)
-    for kill_at in (1, 10, 11, 39):
+    for kill_at in (10, 11):
 
         def kill(progress, step=kill_at):
             if progress.done == step:
@@ -544,7 +545,7 @@ def test_history_becomes_a_picture(tmp_path):
     picture.savefig(path)
     assert path.stat().st_size > 5_000
     errors, p, gamma = picture.axes
-    assert [axis.get_ylabel() for axis in picture.axes] == ["error a sample", "p", "gamma"]
+    assert [axis.get_ylabel() for axis in picture.axes] == ["error per sample", "p", "gamma"]
     training, validation = errors.lines
     assert training.get_ydata().tolist() == [2 * record["loss"] for record in result.history]
     assert validation.get_ydata().tolist() == [record["validation"] for record in result.history]

@@ -78,7 +78,8 @@ def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
     """Return the command that trains a network for a restoration."""
     shown = kind.recipe.shown
     network = option_parameters(NetworkOptions, shown, panel="Network")
-    own, images = option_parameters(kind.train_options), option_parameters(ImageOptions)
+    own = option_parameters(kind.train_options, panel=kind.name.capitalize())
+    images = option_parameters(ImageOptions)
     parameters = {"data": images["data"]} | own | network | images
 
     def command(run: TrainingRun, settings: dict[str, Any], **options: Any) -> Trained:

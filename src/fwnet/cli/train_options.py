@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fwnet.cli.arguments import Device, chosen_device, option_parameters, with_parameters
+from fwnet.cli.arguments import chosen_device, option_parameters, with_parameters
 from fwnet.cli.terminal import (
     is_first_process,
     print_lines,
@@ -85,18 +85,34 @@ def _shared_options(
     ],
     config: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="A TOML file of settings; options override the file."),
+        typer.Option(
+            metavar="PATH",
+            help="A TOML file of settings; options override the file.",
+            rich_help_panel="Run",
+        ),
     ] = None,
-    device: Device = "auto",
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="auto, cpu or cuda.", rich_help_panel="Run")
+    ] = "auto",
     checkpoint_seconds: Annotated[
         float,
-        typer.Option(min=0, metavar="X", help="Seconds between checkpoints."),
+        typer.Option(
+            min=0, metavar="X", help="Seconds between checkpoints.", rich_help_panel="Run"
+        ),
     ] = 30.0,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a stopped run, or start one.")
+        bool,
+        typer.Option(
+            "--resume", help="Continue a stopped run, or start one.", rich_help_panel="Run"
+        ),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Start over although the folder has an earlier run.")
+        bool,
+        typer.Option(
+            "--force",
+            help="Start over although the folder has an earlier run.",
+            rich_help_panel="Run",
+        ),
     ] = False,
 ) -> None:
     """Give the options of all trainings their types and help texts."""
