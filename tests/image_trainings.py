@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 
 from fwnet.models import load_model
-from fwnet.training import TrainingConfig
+from fwnet.training import RestorationTask, TrainingConfig
 from tests.trainings import about, assert_same, run, save_stripes, weights
 
 NETWORK = ("--num-layers", "2", "--channels", "4")
@@ -21,7 +21,6 @@ class ImageTraining:
     """`fwnet train COMMAND` on a folder of small pictures; subclasses say which."""
 
     command = ""
-    task = None  # the class of what is learned
     crop_size = 0
     learning_rate = 0.0  # of the recipe, for NETWORK
     clip_norm = 0.0  # … as well
@@ -163,10 +162,8 @@ class FoldersConformance(ImageTraining):
         return others, result.stdout
 
 
-class StoppingConformance(ImageTraining):
-    """What is broken off is gone on with, as if nothing had been, and nothing else is."""
-
-    other_form = ()  # options for a network of another kind
+class AnotherConformance(ImageTraining):
+    """A training is not continued as another one."""
 
     @pytest.fixture(scope="class")
     @classmethod
@@ -176,12 +173,25 @@ class StoppingConformance(ImageTraining):
         cls().trained(photos, folder)
         return folder
 
+    def check_another(self, photos, begun, options, message):
+        """A training that was begun is not gone on with when the options say another."""
+        other = self.train(photos, begun, *options, "--resume")
+        assert other.returncode == 2
+        assert message in other.stderr
+        assert "start over with --force" in other.stderr
+
+
+class StoppingConformance(AnotherConformance):
+    """A stopped training continues, as if nothing had happened, and no other one does."""
+
+    other_form = ()  # options for a network of another kind
+
     @pytest.mark.parametrize("form", ["usual", "other"])
     def test_ctrl_c_and_resume_give_the_same_weights(self, photos, tmp_path, monkeypatch, form):
         options = (*(self.other_form if form == "other" else ()), "--average", "0.9")
         self.trained(photos, tmp_path / "whole", *options)
         left = 6
-        loss = self.task.loss
+        loss = RestorationTask.loss
 
         def interrupted(self, *arguments):
             nonlocal left
@@ -190,14 +200,14 @@ class StoppingConformance(ImageTraining):
                 os.kill(os.getpid(), signal.SIGINT)
             return loss(self, *arguments)
 
-        monkeypatch.setattr(self.task, "loss", interrupted)
+        monkeypatch.setattr(RestorationTask, "loss", interrupted)
         stopped = self.train(photos, tmp_path / "net", *options)
         assert stopped.returncode == 130
-        assert "Stopped. The same command with --resume goes on from here." in stopped.stderr
+        assert "Stopped. Continue with the same command and --resume." in stopped.stderr
         assert not (tmp_path / "net" / "model.safetensors").exists()
         again = self.train(photos, tmp_path / "net", *options)
         assert again.returncode == 2
-        assert "go on with --resume, begin anew with --force" in again.stderr
+        assert "continue with --resume, or start over with --force" in again.stderr
         resumed = self.train(photos, tmp_path / "net", *options, "--resume")
         assert resumed.returncode == 0, resumed.stderr
         assert_same(weights(tmp_path / "net"), weights(tmp_path / "whole"))
@@ -208,32 +218,25 @@ class StoppingConformance(ImageTraining):
         ]
         assert figures[0] == figures[1]
 
-    def check_another(self, photos, begun, options, message):
-        """A training that was begun is not gone on with when the options say another."""
-        other = self.train(photos, begun, *options, "--resume")
-        assert other.returncode == 2
-        assert message in other.stderr
-        assert "begin anew with --force" in other.stderr
-
     @pytest.mark.parametrize(
         ("name", "value"), [("steps_per_epoch", 5), ("channels", 5), ("crop_size", 15)]
     )
     def test_another_number(self, photos, begun, name, value):
         mine = {"steps_per_epoch": 4, "channels": 4, "crop_size": self.crop_size}[name]
-        message = f"was begun with {name} {mine}, got {name} {value}"
+        message = f"was started with {name} {mine}, got {name} {value}"
         self.check_another(photos, begun, (f"--{name.replace('_', '-')}", value), message)
 
     def test_another_learning_rate(self, photos, begun):
-        message = f"was begun with learning_rate {self.learning_rate}, got learning_rate 1.0"
+        message = f"was started with learning_rate {self.learning_rate}, got learning_rate 1.0"
         self.check_another(photos, begun, ("--learning-rate", 1), message)
 
     def test_other_images(self, photos, begun):
-        self.check_another(photos, begun, ("--validation", 2), "was begun with other data")
+        self.check_another(photos, begun, ("--validation", 2), "was started with other data")
 
     def test_another_start(self, photos, begun, tmp_path):
         self.save_start(tmp_path / "start.safetensors")
         options = ("--start", tmp_path / "start.safetensors")
-        self.check_another(photos, begun, options, "was begun with start None, got start '")
+        self.check_another(photos, begun, options, "was started with start None, got start '")
 
 
 class StartConformance(ImageTraining):
@@ -252,14 +255,14 @@ class StartConformance(ImageTraining):
         self.save_start(tmp_path / "start.safetensors")
         other = self.train(photos, tmp_path / "net", *options, "--resume")
         assert other.returncode == 2
-        assert "was begun with start '" in other.stderr
+        assert "was started with start '" in other.stderr
 
     @pytest.mark.parametrize(
         ("options", "message"),
         [
             (("nosuchnetwork",), "no model and no file is called 'nosuchnetwork'"),
             (("none.safetensors",), "none.safetensors does not exist"),
-            (("GOOD", "--num-layers", "5"), "num_layers must be 2, as the network to"),
+            (("GOOD", "--num-layers", "5"), "num_layers must be 2, that of the network"),
         ],
     )
     def test_bad_starts(self, photos, tmp_path, options, message):
@@ -279,7 +282,18 @@ class StartConformance(ImageTraining):
         assert result.stderr.count("\n") == 1
 
 
-class InputConformance(ImageTraining):
+class BadInput(ImageTraining):
+    """Input that is refused."""
+
+    def check_bad_input(self, photos, tmp_path, options, message):
+        result = self.train(photos, tmp_path / "net", *options)
+        assert result.returncode == 2
+        assert message in result.stderr
+        assert "Traceback" not in result.stderr
+        assert not (tmp_path / "net" / "model.safetensors").exists()
+
+
+class InputConformance(BadInput):
     """What cannot be done is said in a line."""
 
     @pytest.mark.parametrize(
@@ -292,30 +306,23 @@ class InputConformance(ImageTraining):
             (("--validation", "6"), "cannot hold back 6 of 6 images"),
             (("--validation", "-1"), "validation must be an integer >= 0, got -1"),
             (("--p", "0.5"), "p must be in"),
-            (("--p", "1", "--fixed-p"), "with p fixed at 1 no weight gets a gradient"),
+            (("--p", "1", "--fixed-p"), "p must be > 1 and finite"),
             (("--learning-rate", "-1"), "learning_rate must be a number > 0, got -1.0"),
             (("--batch-size", "0"), "batch_size must be an integer >= 1, got 0"),
             (("--config", "none.toml"), "cannot read none.toml"),
             (("--data", "nowhere"), "expected a folder of images, got nowhere"),
             (("--precision", "fp8"), "Invalid value for '--precision'"),
-            (("--device", "tpu"), "expected auto, cpu or cuda, got 'tpu'"),
+            (("--device", "tpu"), "device must be auto, cpu or one that torch"),
         ],
     )
     def test_bad_input(self, photos, tmp_path, options, message):
         self.check_bad_input(photos, tmp_path, options, message)
 
-    def check_bad_input(self, photos, tmp_path, options, message):
-        result = self.train(photos, tmp_path / "net", *options)
-        assert result.returncode == 2
-        assert message in result.stderr
-        assert "Traceback" not in result.stderr
-        assert not (tmp_path / "net" / "model.safetensors").exists()
-
     def test_memory_of_a_gpu_that_is_full(self, photos, tmp_path, monkeypatch):
         def full(self, *arguments):
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.\n…")
 
-        monkeypatch.setattr(self.task, "loss", full)
+        monkeypatch.setattr(RestorationTask, "loss", full)
         result = self.train(photos, tmp_path / "net")
         assert result.returncode == 2
         assert result.stderr == (

@@ -3,8 +3,10 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
 import fwnet
+from fwnet.cli import app
 
 
 def run(*arguments, **options):
@@ -18,26 +20,45 @@ def run(*arguments, **options):
     )
 
 
-def test_help_names_the_commands():
-    result = run("--help")
-    assert result.returncode == 0
-    assert "demo" in result.stdout
+def invoke(*arguments):
+    """The same in this process, which spares the imports."""
+    return CliRunner().invoke(app, arguments)
 
 
-def test_version():
+def test_as_a_module():
     result = run("--version")
     assert result.returncode == 0
     assert result.stdout.strip() == f"fwnet {fwnet.__version__}"
 
 
+def test_help_names_the_commands():
+    result = invoke("--help")
+    assert result.exit_code == 0
+    commands = ("demo", "denoise", "upscale", "encode", "train", "reproduce", "models", "bench")
+    for name in commands:
+        assert name in result.stdout
+
+
 @pytest.mark.parametrize(
-    "arguments", [["nosuchcommand"], ["--nosuchoption"], ["demo", "--nosuchoption"], ["demo", "x"]]
+    "command",
+    [["denoise"], ["upscale"], ["train", "denoise"], ["train", "upscale"], ["train", "coder"]],
 )
+def test_help_fits_a_terminal(command, monkeypatch):
+    """80 columns: names of options are whole, texts are not squeezed, flags have no type."""
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = invoke(*command, "--help").stdout
+    assert "<bool>" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    if command[0] == "train":
+        for name in ("--checkpoint-seconds", "--learning-rate", "--weight-decay"):
+            assert name in shown
+
+
+@pytest.mark.parametrize("arguments", [["nosuchcommand"], ["--nosuchoption"], ["demo", "x"]])
 def test_bad_command_line_prints_usage_and_exits_2(arguments):
-    result = run(*arguments)
-    assert result.returncode == 2
+    result = invoke(*arguments)
+    assert result.exit_code == 2
     assert "Usage" in result.stderr
-    assert "Traceback" not in result.stderr
 
 
 def test_demo_writes_one_page_with_its_pictures(tmp_path):
@@ -54,7 +75,6 @@ def test_demo_writes_one_page_with_its_pictures(tmp_path):
 @pytest.mark.parametrize("command", [["demo"], ["bench", "import"]])
 def test_a_folder_that_cannot_be_written_is_refused_before_the_work(command, tmp_path):
     (tmp_path / "taken").write_text("not a folder")
-    result = run(*command, "--output", str(tmp_path / "taken"))
-    assert result.returncode == 2
+    result = invoke(*command, "--output", str(tmp_path / "taken"))
+    assert result.exit_code == 2
     assert "cannot write to" in result.stderr
-    assert "Traceback" not in result.stderr

@@ -9,13 +9,11 @@ from PIL import Image
 from skimage import data
 
 from fwnet import ConvFWNet, DnCNN, denoise
-from fwnet.imaging import Denoiser
-from tests.image_commands import OPTIONS, ImageCommandConformance, array
+from tests.image_commands import OPTIONS, FilesConformance, array
 
 
-class TestDenoise(ImageCommandConformance):
+class TestDenoise(FilesConformance):
     command = "denoise"
-    worker = Denoiser
     given = ("--sigma", 25)
     line = "50 × 40, sigma 25.0 (given)"
     help_words = (
@@ -69,18 +67,16 @@ class TestDenoise(ImageCommandConformance):
         options = ["--model", "one.safetensors"]
         result = self.run("photos", "clean", options=options)
         assert result.exit_code == 0
-        assert "the noise that the network is made for" in result.stdout
+        assert "the noise level of the network" in result.stdout
         result = self.run("photos", "other", "--sigma", 25, options=options)
         assert result.exit_code == 0
-        assert result.stderr == "Hint: this network serves one noise level; --sigma is not used.\n"
+        assert result.stderr == "Hint: this network serves one noise level: sigma is not used.\n"
 
     def test_a_network_for_color_meets_a_gray_image(self, folder):
         ConvFWNet(1, 4, in_channels=3).save("color.safetensors")
         result = self.run("photos", "clean", options=["--model", "color.safetensors"])
         assert result.exit_code == 2
-        assert result.stderr.startswith(
-            "Error: photos/sub/b.jpg: the network is one for color images"
-        )
+        assert result.stderr.startswith("Error: photos/sub/b.jpg: the network is for color images")
         assert result.stderr.count("\n") == 1
         assert Path("clean/a.png").exists()
 
@@ -91,8 +87,10 @@ class TestDenoise(ImageCommandConformance):
         assert self.run("a.png", "b.png").exit_code == 0
         assert np.array_equal(array("b.png")[..., 3], data.camera()[:20, :30])
 
-    @pytest.mark.parametrize("options", [OPTIONS, ("--device", "cpu")], ids=["small", "shipped"])
-    @pytest.mark.parametrize("picture", [data.camera, data.chelsea])
+    @pytest.mark.parametrize(
+        ("picture", "options"),
+        [(data.camera, OPTIONS), (data.chelsea, ("--device", "cpu"))],
+        ids=["small", "shipped"],
+    )
     def test_the_default_tile_changes_nothing(self, folder, picture, options):
-        # At other sigmas single values of the small network lie where float32 rounds either way.
         self.check_default_tile(picture, (*options, "--sigma", 20))

@@ -45,7 +45,9 @@ def ship_a_model(path, folder):
     """One more than there are, so that the test does not depend on them."""
     facts = dict.fromkeys(("summary", "data", "data_license", "command", "hardware"), "none")
     fwnet.ConvFWNet(2, 3).save(path)
-    fwnet.zoo.ship(path, MODEL, folder=folder, seconds=0, figures={}, **facts)
+    fwnet.zoo.ship(
+        path, MODEL, folder=folder, seconds=0, figures={}, trained_for={"sigma": 25}, **facts
+    )
 
 
 def test_wheel_installs_into_a_clean_environment(tmp_path):

@@ -143,10 +143,10 @@ def test_earlier_work_is_not_overwritten_unasked(pairs, tmp_path):
     assert run(*coder(pairs, tmp_path / "net", *SHORT)).returncode == 0
     again = run(*coder(pairs, tmp_path / "net", *SHORT))
     assert again.returncode == 2
-    assert "go on with --resume, begin anew with --force" in again.stderr
+    assert "continue with --resume, or start over with --force" in again.stderr
     other = run(*coder(pairs, tmp_path / "net", *SHORT, "--seed", "1", "--resume"))
     assert other.returncode == 2
-    assert "was begun with" in other.stderr
+    assert "was started with" in other.stderr
     assert run(*coder(pairs, tmp_path / "net", *SHORT, "--seed", "1", "--force")).returncode == 0
 
 

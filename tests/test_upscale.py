@@ -11,7 +11,7 @@ from PIL import Image
 from skimage import data
 
 from fwnet import ConvFWNet, upscale
-from fwnet.imaging import Upscaler
+from fwnet.imaging import Restorer
 from fwnet.imaging.image_files import read_image
 from fwnet.models import VDSR
 from fwnet.resize import enlarge
@@ -21,10 +21,10 @@ from tests.imaging.png_files import png
 BAD_SCALES = {
     "one": (["--scale", "1"], "scale must be an integer >= 2, got 1"),
     "negative": (["--scale", "-3"], "scale must be an integer >= 2, got -3"),
-    "another": (["--scale", "2"], "scale must be 3, for which net.safetensors was trained, got 2"),
+    "another": (["--scale", "2"], "scale must be 3, that of net.safetensors, got 2"),
     "none: a model that denoises": (
         ["--model", "conv_fwnet_t4.denoise_gray_s25"],
-        "expected a network that enlarges, got conv_fwnet_t4.denoise_gray_s25, which removes noise",
+        "expected a network that enlarges, got conv_fwnet_t4.denoise_gray_s25, trained to denoise",
     ),
 }
 
@@ -37,14 +37,13 @@ def save_sub_pixel(path, scale):
 
 class TestUpscale(ImageCommandConformance):
     command = "upscale"
-    worker = Upscaler
     scale = 3
     given = ("--scale", 3)
     line = "50 × 40 to 150 × 120"
     help_words = (
         "fwnet upscale small.jpg large.png --scale 4",
         "fwnet upscale photos/ large/ --compare",
-        "3, or what the model was trained for",
+        "3, or that of the model",
     )
 
     def save_network(self, path):
@@ -86,7 +85,7 @@ class TestUpscale(ImageCommandConformance):
     def test_scales_without_a_network(self, folder):
         result = self.run("photos/a.png", "large.png", "--scale", 5, options=[])
         assert result.exit_code == 2
-        line = "Error: scale must be 2, 3 or 4, for which there are networks"
+        line = "Error: scale must be 2, 3 or 4 without a model, got 5"
         assert result.stderr.startswith(line)
         VDSR(3, 6).save("any.safetensors")
         result = self.run("photos/a.png", "large.png", options=["--model", "any.safetensors"])
@@ -99,8 +98,7 @@ class TestUpscale(ImageCommandConformance):
         assert result.exit_code == 0
         assert opened("a.png").size == (250, 200)
 
-    @pytest.mark.parametrize("suffix", ["png", "tif"])
-    @pytest.mark.parametrize("channels", [1, 2, 3, 4])
+    @pytest.mark.parametrize(("suffix", "channels"), [("png", 1), ("png", 4), ("tif", 3)])
     def test_sixteen_bits(self, folder, suffix, channels):
         array = np.random.default_rng(0).integers(0, 65536, (20, 30, channels), np.uint16)
         kind = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
@@ -192,7 +190,7 @@ class TestUpscale(ImageCommandConformance):
         assert (large[18:42, 33:57] != 255).any(2).all()
 
     def test_sizes_that_a_format_cannot_hold_are_told_before_the_work(self, folder, monkeypatch):
-        monkeypatch.setattr(Upscaler, "run", None)
+        monkeypatch.setattr(Restorer, "run", None)
         Image.new("L", (6000, 2)).save("wide.png")
         result = self.run("wide.png", "large.webp")
         assert result.exit_code == 2
@@ -205,17 +203,17 @@ class TestUpscale(ImageCommandConformance):
         assert not list(Path().glob("large.*"))
 
     def test_absurdly_large_results_are_refused(self, folder, monkeypatch):
-        monkeypatch.setattr("fwnet.imaging.upscaler.LARGEST_RESULT", 17_000)
+        monkeypatch.setattr("fwnet.imaging.restorer.LARGEST_RESULT", 17_000)
         result = self.run("photos", "large")
         assert result.exit_code == 2
         assert result.stderr == (
-            "Error: photos/a.png: the result would have 150 × 120 pixels, 0 megapixels: no more "
-            "than 0 are made\n"
+            "Error: photos/a.png: the result must have at most 0 megapixels, got 150 × 120 pixels\n"
         )
         assert Path("large/sub/b.jpg").exists()
 
-    @pytest.mark.parametrize("kind", ["sub-pixel", "enlarged"])
-    @pytest.mark.parametrize("picture", [data.camera, data.chelsea])
+    @pytest.mark.parametrize(
+        ("kind", "picture"), [("sub-pixel", data.chelsea), ("enlarged", data.camera)]
+    )
     def test_the_default_tile_changes_nothing(self, folder, picture, kind):
         network = ConvFWNet(19, 16, scale=3) if kind == "sub-pixel" else VDSR(5, 8)
         network.save("net.safetensors", {"task": "upscale", "scale": 3})

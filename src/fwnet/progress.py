@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Progress", "ProgressCallback", "progress_bar", "silent"]
+__all__ = ["Progress", "ProgressCallback", "progress_bar", "short_text", "silent"]
 
 
 @dataclass(frozen=True)
@@ -86,11 +86,11 @@ def _words(progress: Progress, speed: float | None) -> str:
         parts.append(f"{progress.done:,} of {progress.total:,} {progress.unit}")
         if speed:
             parts.append(f"{speed:,.0f} {progress.unit}/s")
-    parts += [f"{name} {_short(value)}" for name, value in progress.figures.items()]
+    parts += [f"{name} {short_text(value)}" for name, value in progress.figures.items()]
     return "  ".join(parts)
 
 
-def _short(value: Any) -> str:
+def short_text(value: Any) -> str:
     """Return four digits of a number, a few numbers of a list, or words as they are."""
     if isinstance(value, list):
         few = [f"{part:.2f}" for part in value]

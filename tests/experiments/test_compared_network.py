@@ -7,7 +7,6 @@ from fwnet.experiments import Lab, denoising_networks, super_resolution_networks
 from fwnet.experiments.compared_network import QUICK_SETTINGS
 from fwnet.experiments.upscale_table import NETWORKS
 from fwnet.models import create_model
-from fwnet.training.image_recipe import form_of
 
 CPU = torch.device("cpu")
 LISTED = [
@@ -31,18 +30,14 @@ def made(network):
     "network", ON_IMAGES, ids=lambda one: f"{one.name}, {type(one).__module__}"
 )
 class TestNetworksOnImages:
-    def test_the_form_is_one_that_the_recipe_knows(self, network):
-        assert network.form in network.recipe.learning_rates
+    def test_the_recipe_has_a_row_for_it(self, network):
         assert network.model in network.recipe.networks
-
-    def test_the_form_is_that_of_the_network_that_is_made(self, network):
-        """Options leave out what is usual, and that may be what makes a form."""
-        assert network.form == form_of(network.model, made(network).config)
+        assert network.recipe.row(network.model, made(network).config) in network.recipe.rows
 
     def test_settings_are_those_of_a_user_who_says_nothing(self, network):
         ours = network.settings(Lab(None), 1e-3, 1, None)
-        theirs = network.recipe.settings_for(made(network), CPU, 20_000, goes_on=False)
-        for name in (*network.recipe.settings, "average"):
+        theirs = network.recipe.settings(made(network), CPU, 20_000)
+        for name in ("num_epochs", "batch_size", "clip_norm", "weight_decay", "average"):
             assert ours[name] == theirs[name]
 
 
@@ -52,20 +47,19 @@ def settings_of(module, method, *arguments, quick=False, **options):
 
 
 @pytest.mark.parametrize(
-    ("method", "form", "clip_norm"),
+    ("method", "clip_norm"),
     [
-        ("SRCNN (9-1-5)", "SRCNN", 0.1),
-        ("SRCNN (9-5-5)", "SRCNN", 0.1),
-        ("VDSR (5 layers)", "VDSR, no batch norm", 0.003),
-        ("VDSR (5 layers) + BN", "VDSR", 0.01),
-        ("Conv F-W Net (4 layers)", "ConvFWNet", 0.01),
-        ("Conv F-W Net (4 layers), authors' form", "ConvFWNet, plain", 0.01),
-        ("Conv F-W Net (4 layers), ReLU", "ConvFWNet", 0.01),
-        ("Conv F-W Net (19 layers), sub-pixel", "ConvFWNet, sub-pixel", 0.01),
+        ("SRCNN (9-1-5)", 0.1),
+        ("SRCNN (9-5-5)", 0.1),
+        ("VDSR (5 layers)", 0.003),
+        ("VDSR (5 layers) + BN", 0.01),
+        ("Conv F-W Net (4 layers)", 0.01),
+        ("Conv F-W Net (4 layers), authors' form", 0.01),
+        ("Conv F-W Net (4 layers), ReLU", 0.01),
+        ("Conv F-W Net (19 layers), sub-pixel", 0.01),
     ],
 )
-def test_forms_that_enlarge_have_settings_of_their_own(method, form, clip_norm):
-    assert super_resolution_networks.FAMILIES[method].form == form
+def test_networks_that_enlarge_have_settings_of_their_own(method, clip_norm):
     settings = settings_of(super_resolution_networks, method, 0, None)
     assert settings["clip_norm"] == clip_norm
     # … and in nothing else they differ.

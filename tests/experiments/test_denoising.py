@@ -17,8 +17,9 @@ from fwnet.experiments.denoising_networks import (
     learning_rates_of,
     table_networks,
 )
-from fwnet.models import load_model
-from fwnet.zoo import list_models, read_notes
+from fwnet.models import load_model, read_model
+from fwnet.zoo import list_models
+from fwnet.zoo.shelf import weights_path
 
 CPU = torch.device("cpu")
 RESULTS = Path(__file__).parents[2] / "results"
@@ -168,4 +169,5 @@ def test_the_commands_on_a_card_are_the_trainings_of_the_network(card):
     levels = [float(second[name]) for name in ("sigma", "max-sigma") if name in second]
     assert levels == (job.sigma if isinstance(job.sigma, list) else [job.sigma])
     assert ("--color" in card.command) is job.color
-    assert job.settings.items() <= read_notes(card.name)["settings"].items()
+    notes = read_model(weights_path(card.name))[0]["notes"]
+    assert job.settings.items() <= notes["settings"].items()

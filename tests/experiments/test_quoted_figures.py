@@ -9,7 +9,7 @@ from fwnet.experiments import Result
 from fwnet.experiments.image_figures import PSNR, psnr_row
 from fwnet.experiments.super_resolution_networks import DEEP
 from fwnet.experiments.upscale_shipped import DEEP_EPOCHS, HELD_BACK, VDSR
-from fwnet.training import UPSCALING_RECIPE
+from fwnet.restoration import Upscaling
 from fwnet.zoo import list_models
 
 PROJECT = Path(__file__).parents[2]
@@ -183,5 +183,5 @@ def test_networks_of_the_package_were_trained_as_was_best_on_held_back_images():
     assert len(names) == 3
     for name in names:
         best = max((row for row in rows if row.method == name), key=lambda row: row.ours)
-        epochs = DEEP_EPOCHS if name == DEEP.name else UPSCALING_RECIPE.settings["num_epochs"]
+        epochs = DEEP_EPOCHS if name == DEEP.name else Upscaling.recipe.num_epochs
         assert best.setting == {"epochs": epochs, "smaller copies": "yes"}

@@ -31,24 +31,23 @@ from fwnet.experiments.super_resolution_networks import (
 from fwnet.experiments.upscale_ablation import PARTS
 from fwnet.experiments.upscale_shipped import SCALES, ShippedUpscaling, shipped_jobs, tried_jobs
 from fwnet.experiments.upscale_table import NETWORKS
-from fwnet.models import VDSR, ConvFWNet, load_model
+from fwnet.models import VDSR, ConvFWNet, load_model, read_model
 from fwnet.resize import enlarge, shrink
-from fwnet.zoo import list_models, read_notes
+from fwnet.zoo import list_models
 from fwnet.zoo import load_model as load_shipped
+from fwnet.zoo.shelf import weights_path
 from tests.real_data import DATA, needs
 
 CPU = torch.device("cpu")
 RESULTS = Path(__file__).parents[2] / "results"
 ALL = list({network.name: network for network in (*NETWORKS, *FAMILIES.values(), *FIXED)}.values())
 COMPARED = [network for network in ALL if network is not DEEP]
-CLIPPED_AT = {
-    "ConvFWNet": 0.01,
-    "ConvFWNet, plain": 0.01,
-    "ConvFWNet, sub-pixel": 0.01,
-    "VDSR": 0.01,
-    "VDSR, no batch norm": 0.003,
-    "SRCNN": 0.1,
-}
+
+
+def clip_norm_of(network):
+    if network.model == "VDSR":
+        return 0.01 if network.options.get("batch_norm") else 0.003
+    return {"ConvFWNet": 0.01, "SRCNN": 0.1}[network.model]
 
 
 def rates_of(name):
@@ -74,7 +73,7 @@ def test_networks_share_their_budget():
             fields = dataclasses.asdict(job)
             settings = fields.pop("settings")
             del settings["seed"], settings["learning_rate"], fields["model"], fields["options"]
-            assert settings.pop("clip_norm") == CLIPPED_AT[network.form]
+            assert settings.pop("clip_norm") == clip_norm_of(network)
             shapes.append({**fields, "settings": settings})
     assert all(shape == shapes[0] for shape in shapes)
     settings = shapes[0]["settings"]
@@ -525,7 +524,8 @@ def test_the_command_on_a_card_is_the_training_of_the_network(card):
     assert "smaller-copies" not in card.command
     assert "smaller copies" in card.data
     assert load_shipped(card.name).config == job.network(None).config
-    assert job.settings.items() <= read_notes(card.name)["settings"].items()
+    notes = read_model(weights_path(card.name))[0]["notes"]
+    assert job.settings.items() <= notes["settings"].items()
 
 
 def test_trainings_that_were_tried_end_with_those_of_the_package():

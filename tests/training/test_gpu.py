@@ -7,7 +7,8 @@ import torch
 from fwnet.data import ImageSet
 from fwnet.models import VDSR, ConvFWNet, DnCNN
 from fwnet.progress import silent
-from fwnet.training import Denoising, SuperResolution, TrainingConfig, TrainingRun, train
+from fwnet.training import TrainingConfig, TrainingRun, train
+from tests.trainings import denoising, upscaling
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
@@ -26,7 +27,7 @@ def pictures():
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 def test_a_training_of_images_goes_on(tmp_path, make, precision):
     """Channels are last there, and optimizers fused."""
-    task = Denoising(*pictures(), sigma=0.1, crop_size=16, crops_per_epoch=80)
+    task = denoising(*pictures(), sigma=0.1, crop_size=16, crops_per_epoch=80)
     config = TrainingConfig(num_epochs=3, batch_size=8, average=0.9, precision=precision)
 
     def stop(progress):
@@ -48,7 +49,7 @@ def test_a_training_of_images_goes_on(tmp_path, make, precision):
 def test_networks_that_enlarge_are_recorded(make, compiled):
     """… and a compiled one is not compiled again while it is."""
     model = make()
-    task = SuperResolution(
+    task = upscaling(
         *pictures(), scale=2, low_resolution=model.scale > 1, crop_size=16, crops_per_epoch=80
     )
     config = TrainingConfig(num_epochs=2, batch_size=8, precision="bf16", compile=compiled)

@@ -83,15 +83,16 @@ class Killed(BaseException):
     pass
 
 
-@pytest.mark.parametrize("settings", [{}, {"optimizer": "sgd", "learning_rate": 0.1}])
-@pytest.mark.parametrize("keep_best", [False, True])
+@pytest.mark.parametrize(
+    ("settings", "keep_best"), [({}, True), ({"optimizer": "sgd", "learning_rate": 0.1}, False)]
+)
 def test_a_killed_training_ends_with_the_same_weights(tmp_path, settings, keep_best, monkeypatch):
     config = TrainingConfig(**{**CONFIG.as_dict(), **settings, "clip_norm": 1.0})
     monkeypatch.setattr("fwnet.training.loop.STEPS_BETWEEN_CLOCKS", 1)
     monkeypatch.setattr("fwnet.training.loop.LOOK_SECONDS", 0.0)
     whole = network()
     expected = train(whole, task(), config, keep_best=keep_best)
-    for kill_at in (1, 9, 10, 11, 25, 39):
+    for kill_at in (10, 11):
 
         def kill(progress, step=kill_at):
             if progress.done == step:
@@ -147,13 +148,13 @@ def test_earlier_work_is_not_lost_unasked(tmp_path):
         train(network(), task(), CONFIG, TrainingRun(folder=tmp_path))
     other = TrainingConfig(**{**CONFIG.as_dict(), "learning_rate": 0.02})
     with pytest.raises(
-        TrainingError, match=r"was begun with learning_rate 0.01, got learning_rate 0.02"
+        TrainingError, match=r"was started with learning_rate 0.01, got learning_rate 0.02"
     ):
         train(network(), task(), other, TrainingRun(folder=tmp_path, resume=True))
-    with pytest.raises(TrainingError, match="was begun with other data"):
+    with pytest.raises(TrainingError, match="was started with other data"):
         train(network(), task(validation=False), CONFIG, TrainingRun(folder=tmp_path, resume=True))
     lista = LISTA.from_dictionary(data().dictionary, 3)
-    with pytest.raises(TrainingError, match="was begun with model 'FWNet', got model 'LISTA'"):
+    with pytest.raises(TrainingError, match="was started with model 'FWNet', got model 'LISTA'"):
         train(lista, task(), CONFIG, TrainingRun(folder=tmp_path, resume=True))
     train(network(), task(), other, TrainingRun(folder=tmp_path, force=True))
     assert TrainingConfig.read(tmp_path / "config.toml") == other
@@ -437,7 +438,7 @@ def test_weights_that_are_no_numbers_are_not_delivered(tmp_path):
 def test_a_model_whose_checkpoint_is_gone_is_not_lost(tmp_path):
     train(network(), task(), CONFIG, TrainingRun(folder=tmp_path))
     (tmp_path / "checkpoint.safetensors").unlink()
-    with pytest.raises(TrainingError, match=r"already has a model.safetensors: begin anew with"):
+    with pytest.raises(TrainingError, match=r"already has a model.safetensors: start over with"):
         train(network(), task(), CONFIG, TrainingRun(folder=tmp_path, resume=True))
     assert (tmp_path / "model.safetensors").exists()
 
@@ -544,7 +545,7 @@ def test_history_becomes_a_picture(tmp_path):
     picture.savefig(path)
     assert path.stat().st_size > 5_000
     errors, p, gamma = picture.axes
-    assert [axis.get_ylabel() for axis in picture.axes] == ["error a sample", "p", "gamma"]
+    assert [axis.get_ylabel() for axis in picture.axes] == ["error per sample", "p", "gamma"]
     training, validation = errors.lines
     assert training.get_ydata().tolist() == [2 * record["loss"] for record in result.history]
     assert validation.get_ydata().tolist() == [record["validation"] for record in result.history]

@@ -45,6 +45,15 @@ def test_it_loads_ready_for_use(card):
     assert model.multiply_adds == card.multiply_adds
     assert model.in_channels == (3 if "color" in card.name else 1)
     assert model.scale == (int(card.name[-1]) if card.task == "upscale" else 1)
+    if card.task == "upscale":
+        assert card.trained_for == {"scale": model.scale}
+    else:
+        _, _, level = card.name.partition("_s")
+        sigma = int(level) if level else [0, 55]
+        assert card.trained_for == {"sigma": sigma, "color": model.in_channels == 3}
+        assert model.noise_level_input == (not level)
+        last = card.command.rpartition("&&")[2]
+        assert f"--sigma {sigma} " in last or "--sigma 0 --max-sigma 55 " in last
     assert card.figures
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ import fwnet
 from fwnet import zoo
 from fwnet.cli import app
 from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, FWNet, ModelFileError
-from fwnet.zoo import Card, Sample, find_card, list_models, load_model, ship
+from fwnet.zoo import Card, Sample, find_card, list_models, load_model, load_trained, ship
 from fwnet.zoo.__main__ import main
 from fwnet.zoo.sample import sample_image, sample_output
 
@@ -26,6 +27,7 @@ FACTS = {
     "hardware": "an abacus",
     "figures": {"BSD68 σ=25 PSNR": 28.7},
 }
+NOTES = {**FACTS, "task": "denoise", "sigma": 25.0, "color": False}
 
 
 def make(**options):
@@ -36,7 +38,7 @@ def make(**options):
 @pytest.fixture
 def trained(tmp_path):
     path = tmp_path / "model.safetensors"
-    make().save(path, FACTS)
+    make().save(path, NOTES)
     return path
 
 
@@ -90,7 +92,7 @@ def test_kernels_are_halved_and_a_float32_model_comes_back(folder):
 
 
 def test_what_is_fixed_keeps_all_its_digits(tmp_path):
-    make(p=1.3, learn_p=False, learn_step_sizes=False).save(tmp_path / "m.safetensors", FACTS)
+    make(p=1.3, learn_p=False, learn_step_sizes=False).save(tmp_path / "m.safetensors", NOTES)
     ship(tmp_path / "m.safetensors", NAME, folder=tmp_path)
     model = load_model(NAME, folder=tmp_path)
     assert model.p.item() == 1 + (1.3 - 1)
@@ -103,7 +105,7 @@ def test_what_is_fixed_keeps_all_its_digits(tmp_path):
     ids=lambda network: type(network).__name__,
 )
 def test_other_image_models_can_be_shipped(network, tmp_path):
-    network.double().save(tmp_path / "m.safetensors", FACTS)
+    network.double().save(tmp_path / "m.safetensors", NOTES)
     card = ship(tmp_path / "m.safetensors", "dncnn_t3.denoise_any", folder=tmp_path)
     model = load_model("dncnn_t3.denoise_any", folder=tmp_path)
     floats = {w.dtype for w in model.state_dict().values() if w.is_floating_point()}
@@ -120,18 +122,23 @@ def test_what_cannot_be_shipped_leaves_nothing_behind(tmp_path, trained):
     shelf = tmp_path / "zoo"
     plain, signals, large = (tmp_path / f"{name}.safetensors" for name in "abc")
     make().save(plain, {"data": "none"})
-    FWNet(3, 4, 2).save(signals, FACTS)
+    FWNet(3, 4, 2).save(signals, NOTES)
     big = make()
     with torch.no_grad():
         big.first.weight[0, 0, 0, 0] = 1e6
-    big.save(large, FACTS)
+    big.save(large, NOTES)
     for path, name, facts, message in (
-        (plain, NAME, {}, "in the notes of .*: command, data_license, figures, hardware, seconds"),
+        (
+            plain,
+            NAME,
+            {},
+            "not in the notes of .*: command, data_license, figures, hardware",
+        ),
         (signals, NAME, {}, "must hold an image model, got a FWNet"),
         (large, NAME, {}, "first.weight must be finite in torch.float16, got up to 1000000"),
-        (trained, NAME, {"licence": "MIT"}, "no place on a card for licence"),
+        (trained, NAME, {"licence": "MIT"}, "a card has no field for licence"),
         (trained, "Denoiser", {}, "name must be architecture_tT.task_variant, got 'Denoiser'"),
-        (trained, "conv_fwnet_t3.inpaint", {}, "task must be one of denoise, upscale, got 'inp"),
+        (trained, NAME, {"trained_for": {"": 1}}, "trained_for must be facts by name"),
         (trained, NAME, {"summary": "two\nlines"}, "summary must be a line of text"),
         (trained, NAME, {"figures": {"PSNR": float("nan")}}, "figures must be numbers by name"),
         (trained, NAME, {"seconds": -1}, "seconds must be a number >= 0, got -1"),
@@ -170,6 +177,33 @@ def test_cards_are_listed_by_task_and_in_order(folder):
         list_models("paint", folder)
 
 
+def test_what_a_network_was_trained_for(folder, trained, tmp_path):
+    """The card of a shipped network says it, the notes of a file of one's own."""
+    assert find_card(NAME, folder).trained_for == {"sigma": 25.0, "color": False}
+    facts = load_trained(NAME, folder=folder).facts
+    assert facts == {"sigma": 25.0, "color": False, "task": "denoise"}
+    card = ship(trained, NAME, folder=tmp_path, trained_for={"sigma": [0, 9]})
+    assert card.trained_for == {"sigma": [0, 9]}
+    assert load_trained(trained).facts["sigma"] == 25.0
+    make().save(trained)
+    assert load_trained(trained).facts == {}
+
+
+def test_a_file_is_read_once(folder, trained, monkeypatch):
+    read = []
+    working = Path.read_bytes
+
+    def count(path):
+        read.append(path.name)
+        return working(path)
+
+    monkeypatch.setattr(Path, "read_bytes", count)
+    load_trained(NAME, folder=folder)
+    assert read == [f"{NAME}.safetensors"]
+    load_trained(trained)
+    assert read == [f"{NAME}.safetensors", trained.name]
+
+
 def test_an_empty_zoo(tmp_path):
     assert list_models(folder=tmp_path) == []
     with pytest.raises(ModelFileError, match="no model and no file is called"):
@@ -186,13 +220,14 @@ def test_an_empty_zoo(tmp_path):
         (lambda card: card.update(num_parameters=True), "num_parameters must be an integer >= 1"),
         (lambda card: card.update(model="Nothing"), "model must be a model of the registry"),
         (lambda card: card.update(model=["FWNet"]), "not a card"),
+        (lambda card: card.update(trained_for={}), "trained_for must be facts by name"),
         (lambda card: card.update(dtype="int8"), "dtype must be float16 or float32, got 'int8'"),
         (lambda card: card.update(figures=[28.7]), r"figures must be numbers by name, got \[28"),
         (lambda card: card.update(sample=None), "sample must be an object, got None"),
         (lambda card: card["sample"].pop("values"), "sample lacks values"),
         (lambda card: card["sample"]["values"].pop(), "as many values as places"),
         (lambda card: card["sample"].update(places=[3]), "not a card"),
-        (lambda card: card.update(task="upscale"), "name must have the task upscale in it"),
+        (lambda card: card.update(task="upscale"), "name must contain the task upscale"),
         (
             lambda card: card.update(name="conv_fwnet_t4.denoise"),
             "must be the card of conv_fwnet_t3",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fwnet.experiments.experiment import Lab
-from fwnet.training.image_recipe import ImageRecipe, form_of
+from fwnet.restoration import Recipe
 
 __all__ = ["SEEDS", "ComparedNetwork", "steps_per_epoch"]
 
@@ -36,12 +36,7 @@ class ComparedNetwork:
     model: str
     options: dict[str, Any]
     family: str
-    recipe: ClassVar[ImageRecipe]
-
-    @property
-    def form(self) -> str:
-        """What the recipe calls it."""
-        return form_of(self.model, {**self.recipe.networks.get(self.model, {}), **self.options})
+    recipe: ClassVar[Recipe]
 
     def settings(
         self,
@@ -55,8 +50,9 @@ class ComparedNetwork:
 
         others: Settings that are not those of the recipe.
         """
+        config = {**self.recipe.networks.get(self.model, {}), **self.options}
         settings: dict[str, Any] = {
-            **self.recipe.settings_of(self.form),
+            **self.recipe.fixed_settings(self.model, config),
             "average": self.recipe.average,
             "precision": "bf16",
             "compile": True,

@@ -29,7 +29,8 @@ from fwnet.models import (
     read_weights,
     write_weights,
 )
-from fwnet.training import Denoising
+from fwnet.restoration import Denoising
+from fwnet.training import RestorationTask
 
 __all__ = ["DenoisingTraining", "evaluate", "images_of", "measured_on", "patch_atoms"]
 
@@ -70,15 +71,15 @@ class DenoisingTraining(ImageJob):
     color: bool = False
     tested_at: list[float] = field(default_factory=list)
 
-    def task(self, network: ImageModel) -> Denoising:
+    def task(self, network: ImageModel) -> RestorationTask:
         """Noise of the level, or of all levels between two, is to be removed."""
         learn, held, _ = images_of(self.data, self.color)
         levels = self.sigma if isinstance(self.sigma, list) else [self.sigma]
-        return Denoising(
+        noise = (levels[0] / 255, levels[-1] / 255)
+        return RestorationTask(
+            Denoising(noise, network.noise_level_input, self.color),
             learn,
             held,
-            sigma=(levels[0] / 255, levels[-1] / 255),
-            tell_sigma=network.noise_level_input,
             crop_size=self.crop_size,
             crops_per_epoch=self.crops_per_epoch,
         )

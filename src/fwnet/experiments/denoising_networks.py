@@ -18,8 +18,7 @@ from fwnet.experiments.image_figures import add_rows, finished
 from fwnet.experiments.learning_rates import learning_rates
 from fwnet.experiments.runs import Job
 from fwnet.models import MODELS, CodingNetwork
-from fwnet.training import DENOISING_RECIPE
-from fwnet.training.image_recipe import ImageRecipe
+from fwnet.restoration import Denoising, Recipe
 
 __all__ = ["FAMILIES", "Network", "final_jobs", "learning_rates_of", "measure_networks"]
 
@@ -39,7 +38,7 @@ class Network(ComparedNetwork):
 
     start: Start = "random"
     tuning_epochs: int = 3
-    recipe: ClassVar[ImageRecipe] = DENOISING_RECIPE
+    recipe: ClassVar[Recipe] = Denoising.recipe
 
     @property
     def on_patches(self) -> bool:

@@ -32,8 +32,8 @@ from fwnet.experiments.runs import Job, Record
 from fwnet.experiments.small_images import small_files
 from fwnet.metrics import as_displayed, shave
 from fwnet.models import MODELS, ImageModel
-from fwnet.training import SuperResolution
-from fwnet.training.super_resolution import degraded, whole
+from fwnet.restoration import Upscaling
+from fwnet.training import RestorationTask
 
 __all__ = ["Bicubic", "UpscalingTraining", "evaluate", "learning_images", "test_images"]
 
@@ -81,17 +81,15 @@ class UpscalingTraining(ImageJob):
     crops_per_epoch: int = 64_000
     tested: bool = False
 
-    def task(self, network: ImageModel) -> SuperResolution:
+    def task(self, network: ImageModel) -> RestorationTask:
         """Images are to be made what they were before they were shrunk."""
         learn, held = learning_images(self.data)
-        return SuperResolution(
+        return RestorationTask(
+            Upscaling(self.scale, network.scale > 1, self.smaller_copies),
             learn,
             held,
-            scale=self.scale,
-            low_resolution=network.scale > 1,
             crop_size=self.crop_size,
             crops_per_epoch=self.crops_per_epoch,
-            smaller_copies=self.smaller_copies,
         )
 
     def tests(self, network: ImageModel, device: torch.device) -> list[Record]:
@@ -120,7 +118,8 @@ def evaluate(model: ImageModel, images: ImageSet, scale: int, device: torch.devi
 def upscale_with(model: ImageModel, image: Tensor, scale: int, device: torch.device) -> Tensor:
     """What a network makes of an image after it was shrunk."""
     with torch.inference_mode():
-        y: Tensor = model(degraded(image, scale, model.scale > 1).to(device))
+        upscaling = Upscaling(scale, model.scale > 1)
+        y: Tensor = model(upscaling.seen(upscaling.degrade(image)).to(device, image.dtype))
         return y.cpu()
 
 
@@ -129,7 +128,7 @@ def measured_on(images: ImageSet, scale: int, restore: Callable[[Tensor], Tensor
 
     def pairs() -> Iterator[tuple[Tensor, Tensor]]:
         for index in range(len(images)):
-            wanted = whole(images[index], scale)
+            wanted = Upscaling(scale).usable(images[index])
             yield shave(as_displayed(restore(wanted)), scale), shave(wanted, scale)
 
     return figures_of(pairs())
@@ -149,10 +148,15 @@ class Bicubic(Job):
 
     def execute(self, device: torch.device) -> Record:  # noqa: ARG002
         """Return PSNR and SSIM."""
+        upscaling = Upscaling(self.scale)
+
+        def bicubic(image: Tensor) -> Tensor:
+            return upscaling.baseline(upscaling.degrade(image)).to(image.dtype)
+
         tests = [
             {
                 "images": name,
-                **measured_on(images, self.scale, lambda x: degraded(x, self.scale, False)),
+                **measured_on(images, self.scale, bicubic),
             }
             for name, images in test_images(self.data).items()
         ]

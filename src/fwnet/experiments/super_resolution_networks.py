@@ -20,8 +20,7 @@ from fwnet.experiments.learning_rates import learning_rates
 from fwnet.experiments.pictures import bars, new_figure
 from fwnet.experiments.runs import Job
 from fwnet.experiments.super_resolution import Bicubic, Data, UpscalingTraining
-from fwnet.training import UPSCALING_RECIPE
-from fwnet.training.image_recipe import ImageRecipe
+from fwnet.restoration import Recipe, Upscaling
 
 __all__ = ["FAMILIES", "Network", "final_jobs", "learning_rates_of", "measure_networks"]
 
@@ -34,7 +33,7 @@ SMALL_OUTPUT = {"output_gain": 0.1}  # residual networks begin near bicubic enla
 class Network(ComparedNetwork):
     """One of the networks that are compared."""
 
-    recipe: ClassVar[ImageRecipe] = UPSCALING_RECIPE
+    recipe: ClassVar[Recipe] = Upscaling.recipe
 
     def job(
         self,

@@ -24,8 +24,8 @@ from fwnet.experiments.super_resolution_networks import (
 from fwnet.experiments.words import verdict
 from fwnet.hardware import hardware_name
 from fwnet.models import ImageModel
-from fwnet.training import trained_scale
-from fwnet.zoo import list_models, load_model
+from fwnet.restoration import Upscaling
+from fwnet.zoo import list_models, load_trained
 
 __all__ = ["EXPERIMENT", "shipped_jobs"]
 
@@ -104,9 +104,9 @@ class ShippedUpscaling(Job):
 
     def execute(self, device: torch.device) -> Record:
         """Return PSNR and SSIM."""
-        model = load_model(self.name, device)
+        trained = load_trained(self.name, device)
+        model, scale = trained.model, Upscaling.for_network(trained).scale
         assert isinstance(model, ImageModel)
-        scale = trained_scale(self.name, model)
         tests = [
             {"images": name, **evaluate(model, images, scale, device)}
             for name, images in test_images(self.data).items()

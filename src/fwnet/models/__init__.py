@@ -12,17 +12,19 @@ from fwnet.models.lista import LISTA
 from fwnet.models.model import (
     MODELS,
     Model,
+    ModelFileError,
     SignalModel,
     create_model,
     load_model,
     read_model,
+    read_weights,
     restore_model,
     write_model,
+    write_weights,
 )
 from fwnet.models.patch_denoiser import PatchDenoiser
 from fwnet.models.srcnn import SRCNN
 from fwnet.models.vdsr import VDSR
-from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
 
 __all__ = [
     "LISTA",

@@ -1,4 +1,4 @@
-"""What every model is: a module that knows how it was made, and so can be saved and made again."""
+"""The base class of all models: modules that can be saved to a file and loaded from it."""
 
 from __future__ import annotations
 
@@ -9,33 +9,46 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import safetensors.torch
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
+from fwnet.errors import FwnetError
+from fwnet.files import write_whole
+from fwnet.hardware import choose_device
 from fwnet.version import __version__
 
 __all__ = [
     "MODELS",
     "Model",
+    "ModelFileError",
     "SignalModel",
-    "check_device",
     "create_model",
     "load_model",
+    "model_from",
+    "parse_about",
+    "parse_weights",
     "read_model",
+    "read_weights",
     "restore_model",
     "write_model",
+    "write_weights",
 ]
 
 MODELS: dict[str, type[Model]] = {}
 METADATA_KEY = "fwnet"
 
 
+class ModelFileError(FwnetError):
+    """A file that holds no usable model."""
+
+
 class Model(nn.Module, ABC):
     """A network with a published name. Every subclass is in the registry `MODELS`.
 
-    `config` holds the arguments of the constructor: plain numbers, words and lists, so that a file
-    can hold them. A `generator`, which only makes the initial weights, is left out.
+    `config` holds the arguments of the constructor as plain numbers, texts and lists, so that a
+    file can hold them. A `generator`, which only draws the initial weights, is left out.
     """
 
     config: dict[str, Any]
@@ -46,7 +59,7 @@ class Model(nn.Module, ABC):
             MODELS[cls.__name__] = cls
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Note the arguments before the constructor sees them."""
+        """Keep the arguments in `config` before the constructor sees them."""
         model = super().__new__(cls)
         # Partial, because copy.deepcopy makes an empty object and fills it in afterwards.
         bound = inspect.signature(cls).bind_partial(*args, **kwargs)
@@ -57,18 +70,18 @@ class Model(nn.Module, ABC):
         return model
 
     def watched(self) -> dict[str, float | list[float]]:
-        """The few learned numbers that are worth watching during training, by name."""
+        """Return the few learned numbers that are worth watching during training, by name."""
         return {}
 
     @property
     def num_parameters(self) -> int:
-        """How many numbers are learned."""
+        """The number of learned numbers."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def save(self, path: str | Path, notes: Mapping[str, Any] | None = None) -> None:
         """Write weights and configuration to one safetensors file, whole or not at all.
 
-        notes: What else the file should say, in JSON's kinds of values: data, command, figures.
+        notes: What else the file should say, as JSON values: data, command, figures.
         """
         about = {
             "model": type(self).__name__,
@@ -96,7 +109,7 @@ class SignalModel(Model):
 
 
 def _plain(value: Any) -> Any:
-    """A value as a file gives it back: numbers of NumPy and torch as Python's, tuples as lists."""
+    """Return a value as a file gives it back: Python numbers, and lists instead of tuples."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, list | tuple):
@@ -107,7 +120,7 @@ def _plain(value: Any) -> Any:
 
 
 def create_model(name: str, **config: Any) -> Model:
-    """Make a model of the registry from its name and the arguments of its constructor."""
+    """Make a model from its name in the registry and the arguments of its constructor."""
     if name not in MODELS:
         raise ValueError(f"model must be one of {', '.join(sorted(MODELS))}, got {name!r}")
     return MODELS[name](**config)
@@ -116,51 +129,55 @@ def create_model(name: str, **config: Any) -> Model:
 def load_model(
     path: str | Path, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
 ) -> Model:
-    """Make the model that `Model.save` wrote, in evaluation mode. Nothing is unpickled.
+    """Load the model that `Model.save` wrote, in evaluation mode. Nothing is unpickled.
 
     dtype: By default that of the weights in the file.
     """
-    check_device(device)
+    chosen = choose_device(device)
     about, weights = read_model(path)
-    try:
-        model = restore_model(about["model"], about["config"], weights, dtype)
-    except (TypeError, ValueError) as error:
-        raise ModelFileError(f"{path} holds a model that cannot be made here: {error}") from error
-    except RuntimeError as error:
-        lines = str(error).strip().splitlines()
-        raise ModelFileError(f"{path} does not fit its configuration: {lines[-1]}") from error
-    return model.to(device)
-
-
-def check_device(device: str | torch.device) -> None:
-    """Raise unless torch can compute there, on this machine."""
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # the latter where torch is built without CUDA
-        raise ValueError(
-            f"device must be cpu or another that torch has here, got {str(device)!r}"
-        ) from error
+    return model_from(path, about, weights, dtype).to(chosen)
 
 
 def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return what a file says of its model (model, config, version, notes), and the weights."""
+    """Return what a file says about its model (model, config, version, notes), and the weights."""
     try:
         weights, metadata = read_weights(Path(path))
     except OSError as error:  # a name too long, a folder without permission
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
+    return parse_about(path, metadata), weights
+
+
+def parse_about(path: str | Path, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the texts of a file say about its model; `path` is for error messages."""
     try:
-        about = json.loads(metadata[METADATA_KEY])
+        about: dict[str, Any] = json.loads(metadata[METADATA_KEY])
         _ = about["model"], about["config"]
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(
             f"{path} holds tensors but no fwnet model: expected a file that Model.save wrote"
         ) from error
-    return about, weights
+    return about
 
 
 def write_model(path: str | Path, about: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
     """Write such a file, whole or not at all."""
     write_weights(Path(path), weights, {METADATA_KEY: json.dumps(about)})
+
+
+def model_from(
+    path: str | Path,
+    about: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    dtype: torch.dtype | None = None,
+) -> Model:
+    """Make the model that a file describes; `path` is for error messages."""
+    try:
+        return restore_model(about["model"], about["config"], weights, dtype)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"{path} holds a model that cannot be made here: {error}") from error
+    except RuntimeError as error:
+        lines = str(error).strip().splitlines()
+        raise ModelFileError(f"{path} does not fit its configuration: {lines[-1]}") from error
 
 
 def restore_model(
@@ -177,8 +194,33 @@ def restore_model(
     dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if dtype is None and len(dtypes) == 1:
         dtype = dtypes.pop()
-    # A model that has it already is left alone: what is fixed (p, γ) has more digits.
+    # A model that has this dtype already is left alone: fixed p and γ have more digits.
     if dtype is not None and any(weight.dtype != dtype for weight in model.parameters()):
         model.to(dtype)
     model.load_state_dict(weights)
     return model.eval()
+
+
+def write_weights(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write tensors and texts through a temporary file: a kill leaves the old file or the new."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    write_whole(path, safetensors.torch.save(tensors, metadata))
+
+
+def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors of a file and the texts beside them."""
+    if not path.is_file():
+        problem = "is not a file" if path.exists() else "does not exist"
+        raise ModelFileError(f"{path} {problem}")
+    return parse_weights(path, path.read_bytes())
+
+
+def parse_weights(path: Path, data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors and texts in the bytes of a file; `path` is for error messages."""
+    try:
+        weights = safetensors.torch.load(data)
+        length = int.from_bytes(data[:8], "little")  # of the header, which holds the texts
+        metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
+    except (SafetensorError, ValueError) as error:
+        raise ModelFileError(f"{path} is not a whole safetensors file: {error}") from error
+    return weights, metadata
