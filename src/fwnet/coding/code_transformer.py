@@ -1,11 +1,10 @@
-"""What every estimator that turns rows into codes has in common: arrays in, arrays out."""
+"""The base of every estimator that turns rows into codes: checks, chunks, arrays and tensors."""
 
 from __future__ import annotations
 
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,26 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from fwnet.coding.chunks import chunk_slices, default_chunk_rows, named_device, to_tensor
+from fwnet.checks import check_integer
+from fwnet.coding.chunks import chunk_slices, default_chunk_rows, to_tensor
 from fwnet.coding.estimator_files import EstimatorFileMixin
-from fwnet.solvers import Status
+from fwnet.hardware import choose_device
+from fwnet.sets import LpBall
+from fwnet.solvers import Status, solve
 
-__all__ = ["CodeTransformer", "device_for", "numpy_dtype"]
+__all__ = [
+    "FLOATS",
+    "CodeTransformer",
+    "Coder",
+    "certified_coder",
+    "check_tolerance",
+    "device_for",
+    "numpy_dtype",
+]
 
 FLOATS = (np.float64, np.float32)
 
-# What turns a chunk of rows into codes, and how its searches end, counted by status.
+# A function from a chunk of rows to codes, and the counts of the status codes of its searches.
 Coder = tuple[Callable[[Tensor], Tensor], Counter[int]]
 
 
@@ -36,10 +46,9 @@ class CodeTransformer(
 ):
     """z = code(x) and x ≈ zD for rows of arrays or tensors, chunk by chunk.
 
-    NumPy arrays and whatever scikit-learn takes for one give NumPy arrays; torch tensors give
-    tensors on the same device, without gradients. float32 and float64 are kept, every other kind of
-    number becomes float64. A subclass has the parameters `device` and `chunk_rows`, leaves
-    `components_` after fitting, and makes its coder.
+    Array-likes give NumPy arrays; torch tensors give tensors on the same device, without gradients.
+    float32 and float64 are kept; every other number type becomes float64. A subclass has the
+    parameters `device` and `chunk_rows`, sets `components_` in `fit`, and defines `_coder`.
     """
 
     components_: np.ndarray
@@ -54,7 +63,8 @@ class CodeTransformer(
         device, dtype = device_for(self.device, X), numpy_dtype(X)
         code_of, counts = self._coder(dtype, device)
         num_components, num_features = self.components_.shape
-        codes = _empty_like(X, (X.shape[0], num_components))
+        shape = (X.shape[0], num_components)
+        codes: Any = X.new_empty(shape) if isinstance(X, Tensor) else np.empty(shape, X.dtype)
         chunk_rows = self.chunk_rows or default_chunk_rows(num_features, num_components)
         for rows in chunk_slices(X.shape[0], chunk_rows):
             if isinstance(X, Tensor):
@@ -65,7 +75,7 @@ class CodeTransformer(
         return codes
 
     def inverse_transform(self, X: Any) -> Any:
-        """Rebuild samples from codes: X @ components_, (n_samples, n_features)."""
+        """Return samples rebuilt from codes: X @ components_, (n_samples, n_features)."""
         check_is_fitted(self)
         X = _checked_tensor(X) if isinstance(X, Tensor) else check_array(X, dtype=FLOATS)
         num_components = len(self.components_)
@@ -82,7 +92,7 @@ class CodeTransformer(
 
     @property
     def _n_features_out(self) -> int:
-        """How many names `get_feature_names_out` makes."""
+        """Return the number of names from `get_feature_names_out`."""
         return len(self.components_)
 
     def __sklearn_tags__(self) -> Any:
@@ -91,26 +101,25 @@ class CodeTransformer(
         return tags
 
     def _checked_samples(self, X: Any, reset: bool) -> Any:
-        """A tensor of two axes for a tensor, an array for everything else."""
+        """Return a tensor of two axes for a tensor, and an array for everything else."""
         if isinstance(X, Tensor):
             X = _checked_tensor(X)
             return validate_data(self, X, reset=reset, skip_check_array=True)
         return validate_data(self, X, reset=reset, dtype=FLOATS)
 
     def _check_chunk_rows(self) -> None:
-        rows: Any = self.chunk_rows
-        if rows is not None and (not isinstance(rows, Integral) or int(rows) < 1):
-            raise ValueError(f"chunk_rows must be an integer >= 1, got {rows!r}")
+        if self.chunk_rows is not None:
+            check_integer("chunk_rows", self.chunk_rows)
 
     def _checked_dictionary(self, given: Any, num_features: int) -> np.ndarray:
-        """A copy of a dictionary in scikit-learn's shape, as an array."""
+        """Return a copy of a dictionary in scikit-learn's shape, as an array."""
         if isinstance(given, Tensor):
             given = given.detach().cpu().numpy()
         components: np.ndarray = check_array(given, dtype=FLOATS, input_name="dictionary")
         if components.shape[1] != num_features:
             hint = ""
             if components.shape[0] == num_features:
-                hint = "; this is the paper's (n, m), one atom a column: pass its transpose"
+                hint = "; this is the paper's (n, m), one atom per column: pass its transpose"
             raise ValueError(
                 f"dictionary must have shape (n_components, n_features) with n_features = "
                 f"{num_features}, the columns of X, got {components.shape}{hint}"
@@ -118,8 +127,42 @@ class CodeTransformer(
         return components.copy()
 
 
+def certified_coder(
+    components: np.ndarray, ball: LpBall, tol: float | None, dtype: np.dtype, device: torch.device
+) -> Coder:
+    """Return a coder that calls `fwnet.solve` for a dictionary in scikit-learn's shape."""
+    dictionary = to_tensor(components.T, dtype, device)
+    counts: Counter[int] = Counter()
+
+    def certified(chunk: Tensor) -> Tensor:
+        solution = solve(chunk, dictionary, ball, tol=tol)
+        counts.update(solution.status_code.tolist())
+        return solution.code
+
+    return certified, counts
+
+
+def check_tolerance(name: str, value: float | None) -> None:
+    """Raise unless a tolerance is None or in (0, 1)."""
+    if value is not None and not 0 < value < 1:
+        raise ValueError(f"{name} must be in (0, 1), got {value!r}")
+
+
+def device_for(name: str, X: Any) -> torch.device:
+    """Return where to compute; for "auto", a tensor stays on its own device."""
+    return X.device if name == "auto" and isinstance(X, Tensor) else choose_device(name)
+
+
+def numpy_dtype(X: Any) -> np.dtype:
+    """Return NumPy's dtype of a float32 or float64 array or tensor."""
+    if isinstance(X, Tensor):
+        return np.dtype(np.float32 if X.dtype == torch.float32 else np.float64)
+    dtype: np.dtype = X.dtype
+    return dtype
+
+
 def _checked_tensor(X: Tensor) -> Tensor:
-    """Hold a tensor to what scikit-learn asks of an array."""
+    """Apply scikit-learn's checks of an array to a tensor."""
     if X.ndim != 2:
         raise ValueError(f"X must have shape (n_samples, n_features), got {tuple(X.shape)}")
     if 0 in X.shape:
@@ -135,23 +178,6 @@ def _checked_tensor(X: Tensor) -> Tensor:
             f"X must be finite, got NaN or infinity in {int(bad.sum())} of {len(X)} samples"
         )
     return X
-
-
-def device_for(name: str, X: Any) -> torch.device:
-    """Where to compute: where a tensor is already, if nobody says otherwise."""
-    return X.device if name == "auto" and isinstance(X, Tensor) else named_device(name)
-
-
-def numpy_dtype(X: Any) -> np.dtype:
-    """The dtype of an array, or NumPy's name for that of a tensor."""
-    if isinstance(X, Tensor):
-        return np.dtype(np.float32 if X.dtype == torch.float32 else np.float64)
-    dtype: np.dtype = X.dtype
-    return dtype
-
-
-def _empty_like(X: Any, shape: tuple[int, int]) -> Any:
-    return X.new_empty(shape) if isinstance(X, Tensor) else np.empty(shape, X.dtype)
 
 
 def _warn_of_uncertified(counts: Counter[int], num_samples: int) -> None:
