@@ -147,14 +147,11 @@ class ParquetRows(RowFile):
 
         try:
             with self._parquet.ParquetFile(path) as file:
-                schema, metadata = file.schema_arrow, file.metadata
+                schema, self.num_rows = file.schema_arrow, file.metadata.num_rows
         except (pa.ArrowException, OSError) as error:
             raise EncodeError(
                 f"{path} is not a whole parquet file: {_first_line(error)}"
             ) from error
-        self.num_rows = metadata.num_rows
-        groups = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        self._group_starts = np.cumsum([0, *groups])
         index_columns = (schema.pandas_metadata or {}).get("index_columns", [])
         self._positions = [i for i, name in enumerate(schema.names) if name not in index_columns]
         fields = [schema.field(i) for i in self._positions]
@@ -174,13 +171,11 @@ class ParquetRows(RowFile):
         self.dtype = np.dtype(np.float32 if single else np.float64)
 
     def _blocks(self, start: int, size: int) -> Iterator[np.ndarray]:
-        group = int(np.searchsorted(self._group_starts, start, side="right")) - 1
-        skipped = start - int(self._group_starts[group])
         waiting: list[np.ndarray] = []
         count = 0
-        for batch in self._batches(group):
-            fresh = batch[skipped:]
-            skipped = max(0, skipped - len(batch))
+        for batch in self._batches():
+            fresh = batch[start:]
+            start = max(0, start - len(batch))
             while count + len(fresh) >= size:
                 yield np.concatenate([*waiting, fresh[: size - count]])
                 waiting, fresh, count = [], fresh[size - count :], 0
@@ -189,8 +184,8 @@ class ParquetRows(RowFile):
         if count:
             yield np.concatenate(waiting)
 
-    def _batches(self, first_group: int) -> Iterator[np.ndarray]:
-        """Yield batches of rows, from a row group; missing values become NaN."""
+    def _batches(self) -> Iterator[np.ndarray]:
+        """Yield all rows in batches; missing values become NaN."""
         import pyarrow as pa
 
         target = pa.from_numpy_dtype(self.dtype)
@@ -199,11 +194,8 @@ class ParquetRows(RowFile):
             with self._parquet.ParquetFile(
                 self.path, buffer_size=1 << 16, pre_buffer=False
             ) as file:
-                batches = file.iter_batches(
-                    batch_size=max(1, PARQUET_BATCH_ENTRIES // self.num_columns),
-                    row_groups=range(first_group, len(self._group_starts) - 1),
-                )
-                for batch in batches:
+                batch_rows = max(1, PARQUET_BATCH_ENTRIES // self.num_columns)
+                for batch in file.iter_batches(batch_size=batch_rows):
                     values = np.empty((batch.num_rows, self.num_columns), self.dtype)
                     for column, position in enumerate(self._positions):
                         numbers = batch.column(position).cast(target, safe=False)

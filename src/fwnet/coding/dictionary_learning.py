@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Self
@@ -16,14 +16,12 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from fwnet.checks import check_integer
-from fwnet.coding.chunks import to_tensor
 from fwnet.coding.code_transformer import (
     Coder,
     CodeTransformer,
     certified_coder,
     check_tolerance,
-    device_for,
-    numpy_dtype,
+    to_tensor,
 )
 from fwnet.coding.exponent_search import LARGEST_SAMPLE, MOST_TRIALS, search_exponent
 from fwnet.functional import value_of
@@ -145,82 +143,76 @@ class LpDictionaryLearning(CodeTransformer):
         callback: Called with a `LearningProgress`; returning True ends the learning.
         """
         fitted = hasattr(self, "components_")
-        X = self._checked_samples(X, reset=True)
+        X, device = self._checked_samples(X, reset=True)
         self._check_parameters()
         report = _reporter(callback)
         generator = self._generator()
         before = self.components_ if fitted and self.warm_start else self.dictionary
-        atoms = self._first_atoms(before, X, generator)
-        self._choose_exponent(X, len(atoms), generator, report)
+        atoms = self._first_atoms(before, X, generator, device)
+        self._choose_exponent(X, atoms, generator, report)
         self.reconstruction_err_: list[float] = []
-        batch_size: Any = self.batch_size
-        if batch_size == "auto":
-            batch_size = None if X.shape[0] <= MOST_ROWS_AT_ONCE else BATCH_SIZE
-        if batch_size is None:
-            self._fit_at_once(self._rows(X), atoms, report)
+        sizes = [len(rows) for rows in torch.arange(len(X)).split(self._batch_rows(len(X)))]
+        if len(sizes) == 1 and self.batch_size in (None, "auto"):
+            x = to_tensor(X, X.dtype, device)
+            states = alternate(x, atoms, self._ball(), self.code_tol or CODE_TOL)
         else:
-            self._fit_in_batches(X, batch_size, atoms, report, generator)
+            states = self._learn_in_batches(X, atoms, generator)
+        num_steps = self.max_iter * len(sizes)
+        before = math.inf
+        for state in islice(states, num_steps):
+            self._keep(state)
+            self.n_iter_: int = math.ceil(state.num_steps / len(sizes))
+            if report(state.num_steps, num_steps, state.error, self.p_):
+                break
+            if state.num_steps % len(sizes) == 0:  # the end of a pass
+                error = np.average(self.reconstruction_err_[-len(sizes) :], weights=sizes)
+                if before - error <= self.tol * error:
+                    break
+                before = error
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one more batch; the first one also decides a learned p. y is ignored."""
         first = not hasattr(self, "components_")
-        X = self._checked_samples(X, reset=first)
+        X, device = self._checked_samples(X, reset=first)
         self._check_parameters()
         if first:
             generator = self._generator()
-            atoms = self._first_atoms(self.dictionary, X, generator)
-            self._choose_exponent(X, len(atoms), generator, _reporter(None))
+            atoms = self._first_atoms(self.dictionary, X, generator, device)
+            self._choose_exponent(X, atoms, generator, _reporter(None))
             self.n_iter_, self.reconstruction_err_ = 0, []
             state = Alternation.begin(atoms)
         else:
             atoms, codes_gram, codes_signals = (
-                to_tensor(value, numpy_dtype(X), device_for(self.device, X))
+                to_tensor(value, X.dtype, device)
                 for value in (self.components_, self._codes_gram, self._codes_signals)
             )
             state = Alternation(atoms, codes_gram, codes_signals, self.n_steps_)
         self.n_iter_ += 1
         code_tol = self.code_tol or CODE_TOL_IN_BATCHES
-        self._keep(online_step(state, self._rows(X), self._ball(), code_tol))
+        self._keep(online_step(state, to_tensor(X, X.dtype, device), self._ball(), code_tol))
         return self
 
-    def _fit_at_once(self, x: Tensor, atoms: Tensor, report: Report) -> None:
-        rounds = alternate(x, atoms, self._ball(), self.code_tol or CODE_TOL)
-        before = math.inf
-        for state in islice(rounds, self.max_iter):
-            self._keep(state)
-            self.n_iter_ = state.num_steps
-            stop = report(state.num_steps, self.max_iter, state.error, self.p_)
-            if stop or before - state.error <= self.tol * state.error:
-                break
-            before = state.error
+    def _batch_rows(self, num_rows: int) -> int:
+        if self.batch_size == "auto" and num_rows > MOST_ROWS_AT_ONCE:
+            return BATCH_SIZE
+        return num_rows if self.batch_size in (None, "auto") else int(self.batch_size)
 
-    def _fit_in_batches(
-        self, X: Any, batch_size: int, atoms: Tensor, report: Report, generator: torch.Generator
-    ) -> None:
+    def _learn_in_batches(
+        self, X: np.ndarray, atoms: Tensor, generator: torch.Generator
+    ) -> Iterator[Alternation]:
+        """Yield the dictionary after every batch, without end."""
         state = Alternation.begin(atoms)
-        num_rows = X.shape[0]
-        num_steps = self.max_iter * math.ceil(num_rows / batch_size)
-        before = math.inf
-        for n_iter in range(1, self.max_iter + 1):
-            self.n_iter_ = n_iter
-            total = 0.0
-            for index in torch.randperm(num_rows, generator=generator).split(batch_size):
-                batch = self._rows(X, index)
-                state = online_step(
-                    state, batch, self._ball(), self.code_tol or CODE_TOL_IN_BATCHES
-                )
-                self._keep(state)
-                total += state.error * len(index)
-                if report(state.num_steps, num_steps, state.error, self.p_):
-                    return
-            error = total / num_rows
-            if before - error <= self.tol * error:
-                break
-            before = error
+        code_tol = self.code_tol or CODE_TOL_IN_BATCHES
+        while True:
+            order = torch.randperm(len(X), generator=generator)
+            for index in order.split(self._batch_rows(len(X))):
+                batch = to_tensor(X[index.numpy()], X.dtype, atoms.device)
+                state = online_step(state, batch, self._ball(), code_tol)
+                yield state
 
     def _choose_exponent(
-        self, X: Any, num_atoms: int, generator: torch.Generator, report: Report
+        self, X: np.ndarray, atoms: Tensor, generator: torch.Generator, report: Report
     ) -> None:
         for name in ("p_path_", "held_out_error_"):
             self.__dict__.pop(name, None)
@@ -228,9 +220,10 @@ class LpDictionaryLearning(CodeTransformer):
             self.p_ = value_of(self.p)
             return
         trials = iter(range(1, MOST_TRIALS + 1))
+        sample = torch.randperm(len(X), generator=generator)[:LARGEST_SAMPLE].numpy()
         errors = search_exponent(
-            self._rows(X, torch.randperm(X.shape[0], generator=generator)[:LARGEST_SAMPLE]),
-            num_atoms,
+            to_tensor(X[sample], X.dtype, atoms.device),
+            len(atoms),
             value_of(self.radius),
             self.code_tol or CODE_TOL,
             generator,
@@ -246,27 +239,21 @@ class LpDictionaryLearning(CodeTransformer):
             value.cpu().numpy() for value in (state.atoms, state.codes_gram, state.codes_signals)
         )
 
-    def _rows(self, X: Any, index: Tensor | slice = slice(None)) -> Tensor:
-        """Return samples as a tensor on the device of the computation."""
-        device = device_for(self.device, X)
-        if isinstance(X, Tensor):
-            return X[index if isinstance(index, slice) else index.to(X.device)].to(device)
-        return to_tensor(X[index if isinstance(index, slice) else index.numpy()], X.dtype, device)
-
-    def _first_atoms(self, given: Any, X: Any, generator: torch.Generator) -> Tensor:
+    def _first_atoms(
+        self, given: Any, X: np.ndarray, generator: torch.Generator, device: torch.device
+    ) -> Tensor:
         num_components = self.n_components or X.shape[1]
         if given is None:
-            sample = torch.randperm(X.shape[0], generator=generator)[: 2 * num_components]
-            return initial_atoms(self._rows(X, sample), num_components, generator)
+            sample = torch.randperm(len(X), generator=generator)[: 2 * num_components].numpy()
+            return initial_atoms(to_tensor(X[sample], X.dtype, device), num_components, generator)
         atoms = self._checked_dictionary(given, X.shape[1])
         if self.n_components is not None and len(atoms) != num_components:
             raise ValueError(
                 f"dictionary must have n_components = {num_components} rows, got {len(atoms)}"
             )
-        tensor = to_tensor(atoms, numpy_dtype(X), device_for(self.device, X))
-        if not (tensor != 0).any(-1).all():
+        if not atoms.any(axis=1).all():
             raise ValueError("dictionary must have no atom that is 0")
-        return normalize(tensor, dim=-1)
+        return normalize(to_tensor(atoms, X.dtype, device), dim=-1)
 
     def _coder(self, dtype: np.dtype, device: torch.device) -> Coder:
         return certified_coder(self.components_, self._ball(), self.transform_tol, dtype, device)

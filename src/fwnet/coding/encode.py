@@ -14,7 +14,7 @@ import torch
 
 from fwnet.checks import check_integer
 from fwnet.coding.array_files import EncodeError, RowFile, check_suffix, open_rows
-from fwnet.coding.chunks import default_chunk_rows
+from fwnet.coding.code_transformer import default_chunk_rows
 from fwnet.coding.encoding_folder import EncodingFolder
 from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder
 from fwnet.hardware import choose_device

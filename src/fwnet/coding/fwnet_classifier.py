@@ -13,15 +13,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from fwnet.checks import check_integer
-from fwnet.coding.chunks import chunk_slices, default_chunk_rows, to_tensor
-from fwnet.coding.code_transformer import FLOATS
+from fwnet.coding.code_transformer import (
+    FLOATS,
+    as_array,
+    chunk_slices,
+    default_chunk_rows,
+    to_tensor,
+)
 from fwnet.coding.estimator_files import EstimatorFileMixin
 from fwnet.coding.network_estimator import (
     FIRST_P,
     FLOAT32,
     LEARN,
     NetworkEstimator,
-    as_array,
     in_precision,
 )
 from fwnet.coding.structured_codes import structured_codes

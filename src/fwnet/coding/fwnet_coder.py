@@ -12,8 +12,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from fwnet.checks import check_integer
-from fwnet.coding.chunks import to_tensor
-from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer
+from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer, as_array, to_tensor
 from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes
 from fwnet.coding.dictionary_learning import LpDictionaryLearning
 from fwnet.coding.network_estimator import (
@@ -21,7 +20,6 @@ from fwnet.coding.network_estimator import (
     FLOAT32,
     LEARN,
     NetworkEstimator,
-    as_array,
     in_precision,
 )
 from fwnet.models import FWNet
@@ -124,7 +122,7 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
             check_integer("n_components", self.n_components)
         if self.radius is not None and not 0 < self.radius < math.inf:
             raise ValueError(f"radius must be > 0 and finite, or None, got {self.radius!r}")
-        X = as_array(self._checked_samples(X, reset=True))
+        X, _ = self._checked_samples(X, reset=True)
         seed = self._seed()
         codes = _given_codes(y, len(X), self.n_components)
         radius: float | None

@@ -13,8 +13,6 @@ from fwnet.coding.code_transformer import (
     CodeTransformer,
     certified_coder,
     check_tolerance,
-    device_for,
-    numpy_dtype,
 )
 from fwnet.functional import value_of
 from fwnet.sets import LpBall
@@ -73,14 +71,13 @@ class LpCoder(CodeTransformer):
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check X, the dictionary and the parameters. y is ignored."""
-        X = self._checked_samples(X, reset=True)
+        X, _ = self._checked_samples(X, reset=True)
         self._ball()
         check_tolerance("tol", self.tol)
         self._check_chunk_rows()
-        device_for(self.device, X)
         num_features = X.shape[1]
         if self.dictionary is None:
-            self.components_ = np.eye(num_features, dtype=numpy_dtype(X))
+            self.components_ = np.eye(num_features, dtype=X.dtype)
         else:
             self.components_ = self._checked_dictionary(self.dictionary, num_features)
         self._is_identity = self.dictionary is None

@@ -15,14 +15,14 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from fwnet.checks import check_integer
-from fwnet.coding.chunks import TORCH_DTYPES
+from fwnet.coding.code_transformer import TORCH_DTYPES
 from fwnet.coding.coder_network import split_rows
 from fwnet.hardware import choose_device
 from fwnet.models import FWNet, Model
 from fwnet.progress import progress_bar
 from fwnet.training import Task, TrainingConfig, TrainingRun, train
 
-__all__ = ["FIRST_P", "FLOAT32", "LEARN", "NetworkEstimator", "as_array", "in_precision"]
+__all__ = ["FIRST_P", "FLOAT32", "LEARN", "NetworkEstimator", "in_precision"]
 
 LEARN = "learn"
 FIRST_P = 1.5  # where a learned p starts if nothing else is known
@@ -108,15 +108,6 @@ class NetworkEstimator:
             )
         network.cpu()
         self.history_ += [{"training": what, **record} for record in result.history]
-
-
-def as_array(values: Any) -> Any:
-    """Return a tensor as an array, and everything else as it is."""
-    if not isinstance(values, Tensor):
-        return values
-    values = values.detach().cpu()
-    half = values.dtype in (torch.bfloat16, torch.float16)
-    return (values.float() if half else values).numpy()
 
 
 def in_precision(

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from fwnet.coding.array_files import EncodeError, RowFile, read_dictionary
-from fwnet.coding.chunks import to_tensor
+from fwnet.coding.code_transformer import to_tensor
 from fwnet.models import SignalModel, load_model
 from fwnet.sets import LpBall
 from fwnet.solvers import Progress, Status, solve

@@ -61,11 +61,8 @@ def leading_directions(rows: Tensor, count: int) -> Tensor:
     The sign is fixed: the entry of largest magnitude is positive. X is not centered. There are at
     most n vectors, and at most as many as rows of X.
     """
-    if len(rows) < rows.shape[1]:
-        leading = torch.linalg.svd(rows, full_matrices=False).Vh[:count]
-    else:
-        _, vectors = torch.linalg.eigh(rows.T @ rows)
-        leading = vectors.flip(-1)[:, :count].T
+    _, vectors = torch.linalg.eigh(rows.T @ rows)
+    leading = vectors.flip(-1)[:, :count].T
     largest = leading.gather(1, leading.abs().argmax(1, keepdim=True))
     signed: Tensor = leading * torch.where(largest < 0, -1.0, 1.0)
     return signed
