@@ -153,7 +153,7 @@ def as_array(values: Any) -> Any:
     if not isinstance(values, Tensor):
         return values
     values = values.detach().cpu()
-    return (values.float() if values.dtype == torch.bfloat16 else values).numpy()
+    return (values.double() if values.dtype == torch.bfloat16 else values).numpy()
 
 
 def _like(given: Any, values: np.ndarray) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -141,23 +141,19 @@ def encode_file(
             folder.begin(identity, resume=resume)
             rows_resumed = folder.rows_done
             _code_rows(source, coder, folder, shard_rows, progress)
-            records = folder.certificates()
-            codes, counts = np.unique(records["status_code"], return_counts=True)
-            report = EncodeReport(
-                output=places[0],
-                rows=source.num_rows,
-                rows_resumed=rows_resumed,
-                largest_gap=float(records["gap"].max()),
-                largest_norm_gap=float(records["norm_gap"].max()),
-                counts=dict(zip(map(coder.words, codes), counts.tolist(), strict=True)),
-                seconds=0.0,
-                certifies=model is None,
-            )
+            summary = _summary(folder.certificates(), coder)
             folder.deliver(places[1] if certificates else None, shard_rows, progress)
     except OSError as error:
         where = error.filename or places[0]
         raise EncodeError(f"cannot read or write {where}: {error.strerror or error}") from error
-    return replace(report, seconds=time.monotonic() - start)
+    return EncodeReport(
+        places[0],
+        source.num_rows,
+        rows_resumed,
+        **summary,
+        seconds=time.monotonic() - start,
+        certifies=model is None,
+    )
 
 
 def _data_identity(source: RowFile, shard_rows: int, progress: ProgressCallback) -> dict[str, Any]:
@@ -204,6 +200,16 @@ def _code_rows(
     for shard in source.blocks(folder.rows_done, shard_rows):
         folder.append(*coder.code(shard, report))
         report()
+
+
+def _summary(records: np.ndarray, coder: RowCoder) -> dict[str, Any]:
+    """Return the largest gaps, and how many rows have which status."""
+    codes, counts = np.unique(records["status_code"], return_counts=True)
+    return {
+        "largest_gap": float(records["gap"].max()),
+        "largest_norm_gap": float(records["norm_gap"].max()),
+        "counts": dict(zip(map(coder.words, codes), counts.tolist(), strict=True)),
+    }
 
 
 def _check_alternatives(model: str | Path | None, options: dict[str, Any]) -> None:
