@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, cast
 
 import torch
@@ -73,9 +72,10 @@ def network_for_codes(
         seed: For MLP, the seed of its random weights.
         options: Further arguments of the network.
     """
+    dictionary = dictionary.float()
+    if not dictionary.isfinite().all():
+        raise FwnetError("the dictionary must be finite in float32, got NaN or infinity")
     norm = torch.linalg.matrix_norm(dictionary, ord=2).item()
-    if not norm < math.inf:
-        raise FwnetError(f"the dictionary must have a finite norm, got {norm}")
     scale = 1 / norm if norm > 0 else 1.0
     kind: Any = MODELS[model]
     options["input_scale"] = scale / unit
@@ -88,5 +88,5 @@ def network_for_codes(
         if radius is None:
             radius = float(lp_norm(codes.double(), p).max()) or unit
         options["radius"] = radius / unit
-    network = kind.from_dictionary(dictionary.float() * scale, num_layers, **options)
+    network = kind.from_dictionary(dictionary * scale, num_layers, **options)
     return cast("CodingNetwork", network)
