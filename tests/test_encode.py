@@ -159,7 +159,7 @@ BAD_INPUT = {
     ),
     "a value is NaN": (
         lambda: save_with((17, 2), np.nan),
-        WITH_D,
+        [*WITH_D, "--shard-rows", "7"],
         "data.npy must be finite, got NaN, infinite or missing values in 1 of 40 rows, the first "
         "of them row 17 (counted from 0)",
     ),

@@ -361,3 +361,4 @@ class TestStructuredCodes:
         found = leading_directions(rows, 2)
         expected = torch.linalg.svd(rows).Vh[:2]
         torch.testing.assert_close((found @ expected.T).abs(), torch.eye(2).double())
+        assert torch.equal(found.amax(1), found.abs().amax(1))  # the largest entry is positive
