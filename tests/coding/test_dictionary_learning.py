@@ -39,15 +39,14 @@ def mean_error(x, atoms, p, radius):
 
 @parametrize_with_checks(
     [
-        LpDictionaryLearning(p=1.3, radius=300.0, max_iter=2),
-        LpDictionaryLearning(n_components=3, p=1.0, radius=2.0, batch_size=7, max_iter=2),
+        LpDictionaryLearning(n_components=3, p=1.3, radius=300.0, batch_size=7, max_iter=2),
     ]
 )
 def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
     check(estimator)
 
 
-@settings(max_examples=25)
+@settings(max_examples=20)
 @given(
     seed=st.integers(0, 10**6),
     p=st.sampled_from([1.0, 1.02, 1.3, 1.5, 2.0, 3.0, np.inf]),
@@ -66,28 +65,28 @@ def test_with_all_samples_at_once_the_error_never_rises(seed, p, radius, m):
 
 @pytest.mark.parametrize("p", [1.0, 1.5])
 def test_a_planted_dictionary_is_found(p):
-    x, atoms = planted(2000, p=p, nonzeros=2, noise=0.01)
+    x, atoms = planted(800, p=p, nonzeros=2, noise=0.01)
     model = LpDictionaryLearning(20, p=p, radius=3.0, random_state=0, tol=1e-4).fit(x)
     assert mean_error(x, model.components_, p, 3.0) < 1.2 * mean_error(x, atoms, p, 3.0) + 1e-3
     in_batches = LpDictionaryLearning(20, p=p, radius=3.0, batch_size=100, random_state=0)
-    in_batches.set_params(max_iter=20).fit(x)
+    in_batches.set_params(max_iter=15).fit(x)
     error = 0.5 * (x**2).sum(1).mean()
     assert mean_error(x, in_batches.components_, p, 3.0) < 0.02 * error
-    assert in_batches.n_steps_ == 20 * in_batches.n_iter_
+    assert in_batches.n_steps_ == 8 * in_batches.n_iter_
     assert len(in_batches.reconstruction_err_) == in_batches.n_steps_
 
 
 def test_at_p_1_it_is_as_good_as_scikit_learn():
     """At the mean L1 norm of scikit-learn's codes, on its own data."""
-    digits = load_digits().data[:500] / 16
+    digits = load_digits().data[:300] / 16
     digits -= digits.mean(1, keepdims=True)
     digits /= np.linalg.norm(digits, axis=1, keepdims=True)
     theirs = DictionaryLearning(
-        30, alpha=0.1, max_iter=30, fit_algorithm="cd", transform_algorithm="lasso_cd",
+        20, alpha=0.1, max_iter=20, fit_algorithm="cd", transform_algorithm="lasso_cd",
         transform_alpha=0.1, random_state=0,
     ).fit(digits)  # fmt: skip
     radius = np.abs(theirs.transform(digits)).sum(1).mean()
-    ours = LpDictionaryLearning(30, p=1.0, radius=radius, max_iter=30, random_state=0).fit(digits)
+    ours = LpDictionaryLearning(20, p=1.0, radius=radius, max_iter=30, random_state=0).fit(digits)
     reached, target = (
         mean_error(digits, model.components_, 1.0, radius) for model in (ours, theirs)
     )
@@ -137,8 +136,9 @@ def test_seeds_decide():
     np.testing.assert_array_equal(copy.deepcopy(one).transform(x), one.transform(x))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("batch_size", [None, 40])
+@pytest.mark.parametrize(
+    ("dtype", "batch_size"), [(torch.float32, None), (torch.float64, None), (torch.float32, 40)]
+)
 def test_tensors_and_precision(dtype, batch_size):
     x = torch.tensor(planted(120)[0], dtype=dtype)
     options = {"max_iter": 3, "batch_size": batch_size, "random_state": 0, "device": "cpu"}
@@ -182,11 +182,11 @@ def test_it_stops_when_nothing_is_gained():
 
 
 def test_partial_fit_learns_from_a_stream():
-    x, _ = planted(3000, nonzeros=2, noise=0.01)
+    x, _ = planted(2000, nonzeros=2, noise=0.01)
     model = LpDictionaryLearning(20, p=1.0, radius=3.0, random_state=0)
-    for batch in np.split(x, 30):
+    for batch in np.split(x, 20):
         model.partial_fit(batch)
-    assert model.n_steps_ == model.n_iter_ == len(model.reconstruction_err_) == 30
+    assert model.n_steps_ == model.n_iter_ == len(model.reconstruction_err_) == 20
     assert model.reconstruction_err_[-1] < 0.25 * model.reconstruction_err_[0]
     with pytest.raises(ValueError, match="X has 3 features, but LpDictionaryLearning is expecting"):
         model.partial_fit(np.ones((5, 3)))
@@ -243,31 +243,26 @@ class TestUnknownExponent:
         signals, dictionary = torch.tensor(x), torch.tensor(atoms)
         folds = torch.arange(12) % 4
         exponents = (1.0, 1.2, 1.5, 2.0, 4.0)
-        held_out, seen = zip(
-            *(held_out_error(signals, dictionary, LpBall(p, 3.0), folds, 1e-6) for p in exponents),
-            strict=True,
-        )
+        held_out = [
+            held_out_error(signals, dictionary, LpBall(p, 3.0), folds, 1e-6) for p in exponents
+        ]
         errors = [mean_error(x, atoms, p, 3.0) for p in exponents]
-        for curve in (errors, seen):
-            assert all(after <= before + 1e-9 for before, after in pairwise(curve))
+        assert all(after <= before + 1e-9 for before, after in pairwise(errors))
         assert held_out[0] < 0.8 * held_out[-1]
 
     def test_denser_codes_ask_for_a_larger_p(self):
         found = []
-        for norm, nonzeros in ((1.0, 1), (1.5, None), (2.0, None)):
-            x, _ = planted(400, n=12, m=6, p=norm, radius=3.0, nonzeros=nonzeros, noise=0.3)
+        for norm, nonzeros in ((1.0, 1), (2.0, None)):
+            x, _ = planted(200, n=12, m=6, p=norm, radius=3.0, nonzeros=nonzeros, noise=0.3)
             model = LpDictionaryLearning(6, p="learn", radius=3.0, max_iter=3, random_state=0)
             found.append(model.fit(x))
             assert model.p_path_ == sorted(model.p_path_)
             assert len(model.held_out_error_) == len(model.p_path_)
             assert model.p_ == model.p_path_[int(np.argmin(model.held_out_error_))]
-        sparse, between, dense = (model.p_ for model in found)
-        assert sparse < between < dense
+        sparse, dense = (model.p_ for model in found)
         assert sparse < 1.2
         assert 1.2 < dense < 2.5  # the largest p of the grid is infinite
-        assert model.transform(x).shape == (400, 6)
-        again = clone(model).fit(x)
-        assert (again.p_, again.held_out_error_) == (model.p_, model.held_out_error_)
+        assert model.transform(x).shape == (200, 6)
 
     def test_the_search_is_told_and_can_be_stopped(self):
         x, _ = planted(60)
@@ -276,8 +271,8 @@ class TestUnknownExponent:
             torch.tensor(x), 5, 1.0, 1e-2, torch.Generator().manual_seed(0),
             on_trial=lambda p, error: heard.append((p, error)) or len(heard) == 2,
         )  # fmt: skip
-        assert search.exponents == [p for p, _ in heard] == [1.0, 1.15]
-        assert search.held_out == [error for _, error in heard]
+        assert list(search) == [1.0, 1.15]
+        assert list(search.items()) == heard
 
     def test_stopping_the_search_stops_the_learning(self):
         x, _ = planted(60)
@@ -315,7 +310,7 @@ class TestUnknownExponent:
         ({"code_tol": 1.0}, r"code_tol must be in \(0, 1\), got 1.0"),
         ({"transform_tol": 0.0}, r"transform_tol must be in \(0, 1\), got 0.0"),
         ({"chunk_rows": 0}, "chunk_rows must be an integer >= 1, got 0"),
-        ({"device": "nosuchdevice"}, "device must be auto, cpu or another"),
+        ({"device": "nosuchdevice"}, "device must be auto, cpu or one that torch supports"),
         ({"dictionary": np.ones((12, 5))}, r"got \(12, 5\); this is the paper's \(n, m\)"),
         ({"dictionary": np.ones((4, 12))}, "n_components = 3 rows, got 4"),
         ({"dictionary": np.zeros((3, 12))}, "no atom that is 0"),

@@ -126,9 +126,9 @@ def test_files_of_others_are_refused(tmp_path):
         ({"nosuch": 1}, {}, "unexpected keyword argument 'nosuch'"),
         ({"given": {"array": "missing"}}, {}, "missing"),
         ({"given": {}}, {}, "array"),
-        ({}, {"fit": 1}, "'fit', which no fit leaves"),
-        ({}, {"__class__": "str"}, "'__class__', which no fit leaves"),
-        ({}, [1], "cannot be made here"),
+        ({}, {"fit": 1}, "'fit', which is no fitted attribute"),
+        ({}, {"__class__": "str"}, "'__class__', which is no fitted attribute"),
+        ({}, [1], "cannot be loaded"),
     ],
 )
 def test_files_that_make_no_sense_are_refused(tmp_path, parameters, fitted, message):

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 
-from fwnet.cli.arguments import Device, chosen_device
-from fwnet.cli.terminal import print_lines, progress_bar, say
+from fwnet.cli.arguments import Device
+from fwnet.cli.terminal import print_lines, say
+from fwnet.progress import progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from fwnet.coding import EncodeProgress, EncodeReport
+    from fwnet.coding import EncodeReport
 
 __all__ = ["NOTES", "encode"]
 
 NOTES = """
 [bold]fwnet encode data.npy --dictionary D.npy --p 1.3 --radius 5 -o codes.npy[/bold]
 
-The file may be larger than memory. Codes are kept in shards in the folder codes.npy.parts until \
-all are there; then they become codes.npy, and the folder goes. A run that was stopped, even \
-killed, goes on with --resume and ends with the same bytes. Shards of an earlier run are never \
-used or dropped unless --resume or --force says so, and never mixed with those of other data or \
-options: that is refused with a line that says what differs.
+The data may be larger than memory. Unfinished codes are kept in the folder codes.npy.parts; \
+codes.npy appears when it is complete. A run that was stopped, even killed, continues with \
+--resume and ends with the same bytes. If the data or the options differ from those of the \
+stopped run, an error says what differs.
 
-With a network that fwnet train coder wrote, codes are learned and fast, and have no certificates:
+With a network that fwnet train coder wrote, coding is fast but has no certificates:
 
 [bold]fwnet encode data.npy --model mynet/model.safetensors -o codes.npy[/bold]
 
@@ -37,9 +33,9 @@ Parquet needs pyarrow: pip install 'fwnet\\[parquet]'. Every column is a feature
 
 
 def encode(
-    data: Annotated[Path, typer.Argument(help="Signals, one a row: .npy, or .parquet.")],
+    data: Annotated[Path, typer.Argument(help="Signals, one per row: .npy or .parquet.")],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Where the codes go: .npy or .parquet.")
+        Path, typer.Option("--output", "-o", help="File for the codes: .npy or .parquet.")
     ],
     p: Annotated[
         float | None, typer.Option("--p", help="Exponent of the norm, from 1 to inf.")
@@ -50,48 +46,43 @@ def encode(
         typer.Option(
             "--dictionary",
             "-d",
-            help="An .npy of shape (n, m), one atom a column: the transpose of scikit-learn's "
-            "components_. Without it, the identity.",
+            help="A .npy file of shape (n, m), one atom per column: the transpose of "
+            "scikit-learn's components_. Default: the identity.",
         ),
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(help="A network that fwnet train coder wrote, instead of p and radius."),
+        typer.Option(help="A network from fwnet train coder, instead of --p and --radius."),
     ] = None,
     tol: Annotated[
         float | None,
-        typer.Option(help="Tolerance of the certificate; by default 1e-6 or, in float64, 1e-10."),
+        typer.Option(help="Tolerance of the certificate. Default: 1e-6, or 1e-10 for float64."),
     ] = None,
     device: Device = "auto",
     certificates: Annotated[
         Path | None,
-        typer.Option(help="An .npy to write one record a row: gap, norm_gap, status_code, …"),
+        typer.Option(help="A .npy file for one record per row: gap, norm_gap, status_code, …"),
     ] = None,
     shard_rows: Annotated[
-        int | None,
-        typer.Option(help="Rows that are solved, and kept, together; by default by their width."),
+        int | None, typer.Option(help="Rows per shard. Default: chosen from the row width.")
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option(
-            "--resume",
-            help="Go on from the shards of a run that was stopped. Without any, begin.",
-        ),
+        typer.Option("--resume", help="Continue a run that was stopped, if there is one."),
     ] = False,
     force: Annotated[
         bool,
         typer.Option(
             "--force",
-            help="Overwrite the output; without --resume, drop the shards of an earlier run.",
+            help="Overwrite the output; without --resume, discard an unfinished run.",
         ),
     ] = False,
 ) -> None:
     """Code the rows of a file: min ½‖x − Dz‖² such that ‖z‖_p ≤ radius, or with a network."""
-    from fwnet.coding import EncodeError, encode_file
+    from fwnet.coding import encode_file
 
-    chosen = chosen_device(device)
     try:
-        with _row_progress() as show:
+        with progress_bar() as progress:
             report = encode_file(
                 data,
                 output,
@@ -100,53 +91,29 @@ def encode(
                 dictionary=dictionary,
                 model=model,
                 tol=tol,
-                device=chosen,
+                device=device,
                 certificates=certificates,
                 shard_rows=shard_rows,
                 resume=resume,
                 force=force,
-                progress=show,
+                progress=progress,
             )
-    except EncodeError as error:
+    except ValueError as error:
         say(f"Error: {error}")
         raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
-        say("Stopped. The same command with --resume goes on from here.")
+        say("Stopped. Run the same command with --resume to continue.")
         raise typer.Exit(130) from error
-    _print_codes(report)
+    _print_report(report)
     if report.certifies and report.rows_uncertified:
         say(f"Warning: {report.rows_uncertified:,} of {report.rows:,} rows are not certified.")
 
 
-@contextmanager
-def _row_progress() -> Iterator[Callable[[EncodeProgress], None]]:
-    """A bar on stderr: rows done, rows a second, remaining time. Nothing where no one looks."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:,} of {task.total:,} rows"),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(),
-    )
-    with progress_bar(*columns) as bar:
-        task = bar.add_task("", total=1, speed="")
-
-        def show(progress: EncodeProgress) -> None:
-            done, rows, stage = progress.rows_done, progress.rows, progress.stage
-            if bar.tasks[0].description != stage:  # another stage has another speed
-                bar.reset(task, total=rows, completed=done, description=stage, speed="")
-            speed = bar.tasks[0].speed
-            text = f"{speed:,.0f} rows/s" if speed else ""
-            bar.update(task, completed=done, speed=text)
-
-        yield show
-
-
-def _print_codes(report: EncodeReport) -> None:
-    """Say what is certified, how long it took and where the codes are."""
+def _print_report(report: EncodeReport) -> None:
+    """Print what is certified, how long it took and where the codes are."""
     resumed = f", {report.rows_resumed:,} of them from before" if report.rows_resumed else ""
     coded = report.rows > report.rows_resumed
-    speed = f", {report.rows_per_second:,.0f} rows a second" if coded else ""
+    speed = f", {report.rows_per_second:,.0f} rows per second" if coded else ""
     gaps = f"largest gap {report.largest_gap:.2e}, largest norm gap {report.largest_norm_gap:.2e}"
     lines = [
         f"{report.rows:,} rows{resumed}",

@@ -15,9 +15,10 @@ __all__ = ["NOTES", "train_coder_command"]
 NOTES = """
 [bold]fwnet train coder signals.npy codes.npy -o mynet[/bold]
 
-A tenth of the rows is held back and the weights of the best epoch are kept. mynet/ has \
-model.safetensors for [bold]fwnet encode --model[/bold], history.jsonl, history.png, config.toml. \
-A run that was stopped, even killed, goes on with --resume and ends with the same weights.
+A tenth of the rows is held back, and the weights of the epoch with the smallest error on them are \
+kept. mynet/ contains model.safetensors for [bold]fwnet encode --model[/bold], history.jsonl, \
+history.png and config.toml. A run that was stopped, even killed, continues with --resume and \
+ends with the same weights.
 
 On several processes or machines, with pip install 'fwnet\\[train]':
 
@@ -29,45 +30,51 @@ On several processes or machines, with pip install 'fwnet\\[train]':
 
 @training_command({})
 def train_coder_command(
-    signals: Annotated[Path, typer.Argument(help="An .npy, one signal x a row.")],
-    codes: Annotated[Path, typer.Argument(help="An .npy, the code z of each signal.")],
+    signals: Annotated[Path, typer.Argument(help="A .npy file, one signal x per row.")],
+    codes: Annotated[Path, typer.Argument(help="A .npy file, the code z of each signal.")],
     run: TrainingRun,
     settings: dict[str, Any],
     model: Annotated[str, typer.Option(help="FWNet, MLP, LISTA or LCoD.")] = "FWNet",
-    num_layers: Annotated[int, typer.Option(help="T, the number of layers.")] = 6,
+    num_layers: Annotated[int, typer.Option(help="Number of layers.")] = 6,
     dictionary: Annotated[
         Path | None,
         typer.Option(
             "--dictionary",
             "-d",
-            help="An .npy of shape (n, m), one atom a column, to start from; by default the one "
-            "that rebuilds the signals from the codes best.",
+            help="A .npy file of shape (n, m), one atom per column, to start from. Default: the "
+            "dictionary that rebuilds the signals from the codes best.",
         ),
     ] = None,
-    p: Annotated[float, typer.Option("--p", help="Of FWNet: the exponent, or its start.")] = 2.0,
-    fixed_p: Annotated[bool, typer.Option("--fixed-p", help="Of FWNet: do not learn p.")] = False,
+    p: Annotated[
+        float, typer.Option("--p", help="For FWNet: the exponent, or the start of a learned one.")
+    ] = 2.0,
+    fixed_p: Annotated[bool, typer.Option("--fixed-p", help="For FWNet: do not learn p.")] = False,
     radius: Annotated[
         float | None,
-        typer.Option(help="Of FWNet: the radius; by default learned from the largest norm on."),
+        typer.Option(
+            help="For FWNet: the radius. Default: learned, starting from the largest norm of a "
+            "code."
+        ),
     ] = None,
     share_weights: Annotated[
         bool | None,
         typer.Option(
             "--share-weights/--separate-weights",
-            help="One matrix for all layers, or one each. By default separate; shared for LCoD.",
+            help="One matrix for all layers, or one per layer. Default: shared for LCoD only.",
         ),
     ] = None,
     validation: Annotated[
-        float, typer.Option(help="Part of the rows to hold back; 0 keeps the last epoch.")
+        float,
+        typer.Option(help="Fraction of the rows to hold back; 0 keeps the last epoch."),
     ] = 0.1,
 ) -> Trained:
-    """Learn to code: a network is trained on signals and the codes that you have for them."""
+    """Train a network to code, on signals and the codes that you have for them."""
     from fwnet.coding import train_coder
 
     report = train_coder(
         signals,
         codes,
-        run.folder or "",
+        run,
         config=TrainingConfig(**settings),
         model=model,
         num_layers=num_layers,
@@ -77,11 +84,6 @@ def train_coder_command(
         radius=radius,
         share_weights=share_weights,
         validation=validation,
-        device=run.device,
-        resume=run.resume,
-        force=run.force,
-        checkpoint_seconds=run.checkpoint_seconds,
-        progress=run.progress,
     )
     lines = []
     if report.validation_error is not None:

@@ -1,19 +1,17 @@
-"""Codes of whole data sets: scikit-learn estimators, files of rows, networks trained on those."""
+"""Code whole data sets: scikit-learn estimators, files of rows, networks trained on pairs."""
 
+from fwnet.coding.array_files import EncodeError
 from fwnet.coding.dictionary_learning import LearningProgress, LpDictionaryLearning
 from fwnet.coding.encode import EncodeReport, encode_file
-from fwnet.coding.errors import EncodeError
 from fwnet.coding.fwnet_classifier import FWNetClassifier
 from fwnet.coding.fwnet_coder import FWNetCoder
 from fwnet.coding.lp_coder import LpCoder
-from fwnet.coding.shards import EncodeProgress
 from fwnet.coding.structured_codes import structured_codes
 from fwnet.coding.train_coder import CoderReport, train_coder
 
 __all__ = [
     "CoderReport",
     "EncodeError",
-    "EncodeProgress",
     "EncodeReport",
     "FWNetClassifier",
     "FWNetCoder",

@@ -1,11 +1,13 @@
-"""What every estimator that turns rows into codes has in common: arrays in, arrays out."""
+"""The base of every estimator that turns rows into codes: checks, chunks, arrays and tensors.
+
+A large array is coded in chunks, which bounds the memory.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,31 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from fwnet.coding.chunks import chunk_slices, default_chunk_rows, named_device, to_tensor
+from fwnet.checks import check_integer
 from fwnet.coding.estimator_files import EstimatorFileMixin
-from fwnet.solvers import Status
+from fwnet.hardware import choose_device
+from fwnet.sets import LpBall
+from fwnet.solvers import Status, solve
 
-__all__ = ["CodeTransformer", "device_for", "numpy_dtype"]
+__all__ = [
+    "FLOATS",
+    "CodeTransformer",
+    "Coder",
+    "as_array",
+    "certified_coder",
+    "check_tolerance",
+    "chunk_slices",
+    "default_chunk_rows",
+    "to_tensor",
+]
 
 FLOATS = (np.float64, np.float32)
+TORCH_DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 
-# What turns a chunk of rows into codes, and how its searches end, counted by status.
+# Entries of signals and codes together: 64 MiB in float32, of which a solver holds a few copies.
+CHUNK_ENTRIES = 1 << 24
+
+# A function from a chunk of rows to codes, and the counts of the status codes of its searches.
 Coder = tuple[Callable[[Tensor], Tensor], Counter[int]]
 
 
@@ -36,10 +54,9 @@ class CodeTransformer(
 ):
     """z = code(x) and x ≈ zD for rows of arrays or tensors, chunk by chunk.
 
-    NumPy arrays and whatever scikit-learn takes for one give NumPy arrays; torch tensors give
-    tensors on the same device, without gradients. float32 and float64 are kept, every other kind of
-    number becomes float64. A subclass has the parameters `device` and `chunk_rows`, leaves
-    `components_` after fitting, and makes its coder.
+    Array-likes give NumPy arrays; torch tensors give tensors on the same device, without gradients.
+    float32 and float64 are kept; every other number type becomes float64. A subclass has the
+    parameters `device` and `chunk_rows`, sets `components_` in `fit`, and defines `_coder`.
     """
 
     components_: np.ndarray
@@ -50,39 +67,34 @@ class CodeTransformer(
         """Return the codes of X, (n_samples, n_components)."""
         check_is_fitted(self)
         self._check_chunk_rows()
-        X = self._checked_samples(X, reset=False)
-        device, dtype = device_for(self.device, X), numpy_dtype(X)
-        code_of, counts = self._coder(dtype, device)
+        values, device = self._checked_samples(X, reset=False)
+        code_of, counts = self._coder(values.dtype, device)
         num_components, num_features = self.components_.shape
-        codes = _empty_like(X, (X.shape[0], num_components))
+        codes = np.empty((len(values), num_components), values.dtype)
         chunk_rows = self.chunk_rows or default_chunk_rows(num_features, num_components)
-        for rows in chunk_slices(X.shape[0], chunk_rows):
-            if isinstance(X, Tensor):
-                codes[rows] = code_of(X[rows].to(device))
-            else:
-                codes[rows] = code_of(to_tensor(X[rows], dtype, device)).cpu().numpy()
-        _warn_of_uncertified(counts, X.shape[0])
-        return codes
+        for rows in chunk_slices(len(values), chunk_rows):
+            codes[rows] = code_of(to_tensor(values[rows], values.dtype, device)).cpu().numpy()
+        _warn_of_uncertified(counts, len(values))
+        return _like(X, codes)
 
     def inverse_transform(self, X: Any) -> Any:
-        """Rebuild samples from codes: X @ components_, (n_samples, n_features)."""
+        """Return samples rebuilt from codes: X @ components_, (n_samples, n_features)."""
         check_is_fitted(self)
-        X = _checked_tensor(X) if isinstance(X, Tensor) else check_array(X, dtype=FLOATS)
+        codes = check_array(as_array(X), dtype=FLOATS)
         num_components = len(self.components_)
-        if X.shape[1] != num_components:
+        if codes.shape[1] != num_components:
             raise ValueError(
-                f"X must have {num_components} columns, one for each component, got {X.shape[1]}"
+                f"X must have {num_components} columns, one for each component, got "
+                f"{codes.shape[1]}"
             )
-        if isinstance(X, Tensor):
-            return X @ to_tensor(self.components_, numpy_dtype(X), X.device)
-        return X @ self.components_.astype(X.dtype, copy=False)
+        return _like(X, codes @ self.components_.astype(codes.dtype, copy=False))
 
     def _coder(self, dtype: np.dtype, device: torch.device) -> Coder:
         raise NotImplementedError
 
     @property
     def _n_features_out(self) -> int:
-        """How many names `get_feature_names_out` makes."""
+        """Return the number of names from `get_feature_names_out`."""
         return len(self.components_)
 
     def __sklearn_tags__(self) -> Any:
@@ -90,27 +102,24 @@ class CodeTransformer(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _checked_samples(self, X: Any, reset: bool) -> Any:
-        """A tensor of two axes for a tensor, an array for everything else."""
-        if isinstance(X, Tensor):
-            X = _checked_tensor(X)
-            return validate_data(self, X, reset=reset, skip_check_array=True)
-        return validate_data(self, X, reset=reset, dtype=FLOATS)
+    def _checked_samples(self, X: Any, reset: bool) -> tuple[np.ndarray, torch.device]:
+        """Return X as an array, and where to compute: for "auto", the device of a tensor."""
+        stays = self.device == "auto" and isinstance(X, Tensor)
+        device = X.device if stays else choose_device(self.device)
+        return validate_data(self, as_array(X), reset=reset, dtype=FLOATS), device
 
     def _check_chunk_rows(self) -> None:
-        rows: Any = self.chunk_rows
-        if rows is not None and (not isinstance(rows, Integral) or int(rows) < 1):
-            raise ValueError(f"chunk_rows must be an integer >= 1, got {rows!r}")
+        if self.chunk_rows is not None:
+            check_integer("chunk_rows", self.chunk_rows)
 
     def _checked_dictionary(self, given: Any, num_features: int) -> np.ndarray:
-        """A copy of a dictionary in scikit-learn's shape, as an array."""
-        if isinstance(given, Tensor):
-            given = given.detach().cpu().numpy()
+        """Return a copy of a dictionary in scikit-learn's shape, as an array."""
+        given = as_array(given)
         components: np.ndarray = check_array(given, dtype=FLOATS, input_name="dictionary")
         if components.shape[1] != num_features:
             hint = ""
             if components.shape[0] == num_features:
-                hint = "; this is the paper's (n, m), one atom a column: pass its transpose"
+                hint = "; this is the paper's (n, m), one atom per column: pass its transpose"
             raise ValueError(
                 f"dictionary must have shape (n_components, n_features) with n_features = "
                 f"{num_features}, the columns of X, got {components.shape}{hint}"
@@ -118,40 +127,60 @@ class CodeTransformer(
         return components.copy()
 
 
-def _checked_tensor(X: Tensor) -> Tensor:
-    """Hold a tensor to what scikit-learn asks of an array."""
-    if X.ndim != 2:
-        raise ValueError(f"X must have shape (n_samples, n_features), got {tuple(X.shape)}")
-    if 0 in X.shape:
-        raise ValueError(f"X must have at least 1 sample and 1 feature, got {tuple(X.shape)}")
-    if X.is_complex():
-        raise ValueError(f"X must be real, got {X.dtype}")
-    X = X.detach()
-    if X.dtype not in (torch.float32, torch.float64):
-        X = X.double()
-    bad = (~X.isfinite()).any(-1)
-    if bad.any():
-        raise ValueError(
-            f"X must be finite, got NaN or infinity in {int(bad.sum())} of {len(X)} samples"
-        )
-    return X
+def certified_coder(
+    components: np.ndarray, ball: LpBall, tol: float | None, dtype: np.dtype, device: torch.device
+) -> Coder:
+    """Return a coder that calls `fwnet.solve` for a dictionary in scikit-learn's shape."""
+    dictionary = to_tensor(components.T, dtype, device)
+    counts: Counter[int] = Counter()
+
+    def certified(chunk: Tensor) -> Tensor:
+        solution = solve(chunk, dictionary, ball, tol=tol)
+        counts.update(solution.status_code.tolist())
+        return solution.code
+
+    return certified, counts
 
 
-def device_for(name: str, X: Any) -> torch.device:
-    """Where to compute: where a tensor is already, if nobody says otherwise."""
-    return X.device if name == "auto" and isinstance(X, Tensor) else named_device(name)
+def check_tolerance(name: str, value: float | None) -> None:
+    """Raise unless a tolerance is None or in (0, 1)."""
+    if value is not None and not 0 < value < 1:
+        raise ValueError(f"{name} must be in (0, 1), got {value!r}")
 
 
-def numpy_dtype(X: Any) -> np.dtype:
-    """The dtype of an array, or NumPy's name for that of a tensor."""
-    if isinstance(X, Tensor):
-        return np.dtype(np.float32 if X.dtype == torch.float32 else np.float64)
-    dtype: np.dtype = X.dtype
-    return dtype
+def as_array(values: Any) -> Any:
+    """Return a tensor as an array, and everything else as it is."""
+    if not isinstance(values, Tensor):
+        return values
+    values = values.detach().cpu()
+    return (values.double() if values.dtype == torch.bfloat16 else values).numpy()
 
 
-def _empty_like(X: Any, shape: tuple[int, int]) -> Any:
-    return X.new_empty(shape) if isinstance(X, Tensor) else np.empty(shape, X.dtype)
+def _like(given: Any, values: np.ndarray) -> Any:
+    """Return values as a tensor on the device of `given`, if that is a tensor."""
+    return torch.from_numpy(values).to(given.device) if isinstance(given, Tensor) else values
+
+
+def default_chunk_rows(num_features: int, num_components: int) -> int:
+    """Return a number of rows that bounds the memory, the same on every machine."""
+    return max(1, CHUNK_ENTRIES // max(1, num_features + num_components))
+
+
+def chunk_slices(num_rows: int, chunk_rows: int) -> list[slice]:
+    """Cut num_rows into slices of chunk_rows; the last one may be shorter."""
+    starts = range(0, num_rows, chunk_rows)
+    return [slice(start, min(start + chunk_rows, num_rows)) for start in starts]
+
+
+def to_tensor(values: np.ndarray, dtype: np.dtype, device: torch.device) -> Tensor:
+    """Copy an array of any layout into a tensor.
+
+    The copy lies in memory allocated by torch: matrix products round differently with another
+    alignment, and equal rows must give equal codes in every run.
+    """
+    tensor = torch.empty(values.shape, dtype=TORCH_DTYPES[dtype])
+    tensor.numpy()[...] = values
+    return tensor.to(device)
 
 
 def _warn_of_uncertified(counts: Counter[int], num_samples: int) -> None:

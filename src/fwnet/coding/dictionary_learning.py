@@ -1,13 +1,12 @@
-"""`LpDictionaryLearning`: a dictionary for signals, with codes in an Lp ball, and p if need be."""
+"""`LpDictionaryLearning`: learn a dictionary for signals whose codes lie in an Lp ball."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -16,10 +15,15 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from fwnet.coding.chunks import to_tensor
-from fwnet.coding.code_transformer import Coder, CodeTransformer, device_for, numpy_dtype
-from fwnet.coding.exponent_search import LARGEST_SAMPLE, ExponentSearch, search_exponent
-from fwnet.coding.lp_coder import certified_coder
+from fwnet.checks import check_integer
+from fwnet.coding.code_transformer import (
+    Coder,
+    CodeTransformer,
+    certified_coder,
+    check_tolerance,
+    to_tensor,
+)
+from fwnet.coding.exponent_search import LARGEST_SAMPLE, MOST_TRIALS, search_exponent
 from fwnet.functional import value_of
 from fwnet.sets import LpBall
 from fwnet.solvers.alternation import Alternation, alternate, online_step
@@ -29,19 +33,19 @@ __all__ = ["LearningProgress", "LpDictionaryLearning"]
 
 BATCH_SIZE = 512
 CODE_TOL, CODE_TOL_IN_BATCHES = 1e-4, 1e-2
-MOST_ROWS_AT_ONCE = 4_096  # of which "auto" takes all at once
+MOST_ROWS_AT_ONCE = 4_096  # above this, batch_size="auto" learns in batches
 
 
 @dataclass(frozen=True)
 class LearningProgress:
-    """What a callback hears: after every pass over all samples, or after every batch.
+    """The state of the learning, after every pass over all samples or after every batch.
 
     Attributes:
-        step: How many passes, or batches, are done.
-        num_steps: How many there are at most; fewer if the error stops falling.
-        error: The newest of `reconstruction_err_`; for a p on trial, its held-out error.
-        seconds: Since the beginning.
-        p: The exponent at work; while p is learned, the one on trial.
+        step: Number of passes, or batches, that are done.
+        num_steps: Largest number of them; the learning stops earlier if the error stops falling.
+        error: The newest of `reconstruction_err_`; while p is learned, the held-out error.
+        seconds: Time since the start.
+        p: The exponent in use; while p is learned, the one on trial.
     """
 
     step: int
@@ -52,47 +56,48 @@ class LearningProgress:
 
 
 Callback = Callable[[LearningProgress], bool | None]
+Report = Callable[[int, int, float, float], bool]
 
 
 class LpDictionaryLearning(CodeTransformer):
     """min_{D, Z} ½‖X − ZD‖²  s.t.  ‖z_i‖_p ≤ radius,  ‖d_j‖₂ = 1.
 
-    Codes by `fwnet.solve` and atoms, each the best for the others, take turns. With all samples at
-    once the error never rises; in batches, what was learned from earlier ones fades.
+    Codes (by `fwnet.solve`) and atoms are improved in turn. With all samples at once the error
+    never rises; in batches, earlier ones count less and less.
 
-    Arrays and tensors are taken and given as by `LpCoder`.
+    Arrays and tensors are accepted and returned as by `LpCoder`.
 
     Args:
-        n_components: The number of atoms; by default that of the features.
-        p: The exponent of the norm in [1, ∞], or "learn": the one whose codes predict held-out
-            entries best. Reconstruction alone could not tell, as a larger p never loses.
-        radius: The bound on the norm of a code, > 0.
-        max_iter: How many passes over the samples at most.
-        tol: Stop when a pass lowers the error by less than this part of it.
-        batch_size: How many samples at a time, None for all. "auto" takes all of at most 4,096
-            samples, and batches of 512 of more.
-        code_tol: The tolerance of codes while learning, relative to ½‖x‖². By default 1e-2 in
-            batches, of which each moves the atoms a little, and 1e-4 with all samples at once.
-        dictionary: Atoms to begin with, (n_components, n_features), brought to norm 1; by default
+        n_components: Number of atoms. Default: the number of features.
+        p: Exponent of the norm in [1, ∞], or "learn": the one whose codes predict held-out entries
+            best. (The reconstruction error cannot choose p: it never grows with p.)
+        radius: Bound on the norm of a code, > 0.
+        max_iter: Largest number of passes over the samples.
+        tol: Stop when a pass lowers the error by less than this fraction.
+        batch_size: Samples at a time, None for all. "auto" takes all of at most 4,096 samples at
+            once, and more in batches of 512.
+        code_tol: Tolerance of codes while learning, relative to ½‖x‖². Default: 1e-2 in batches,
+            1e-4 with all samples at once.
+        dictionary: Atoms to start from, (n_components, n_features), scaled to norm 1. Default:
             samples drawn at random.
-        warm_start: Whether `fit` goes on from the atoms of the last fit.
-        transform_tol: The tolerance of the certificate of codes in `transform`; see `fwnet.solve`.
-        random_state: What draws the first atoms and the order of samples.
-        device: Where to compute: "auto" is a CUDA device where there is one, and for a tensor the
-            device it is on. Otherwise a name such as "cpu" or "cuda".
-        chunk_rows: How many samples `transform` codes at a time.
+        warm_start: Whether `fit` continues from the atoms of the last fit.
+        transform_tol: Tolerance of the certificate of codes in `transform`; see `fwnet.solve`.
+        random_state: Seed of the first atoms and of the order of samples.
+        device: Where to compute. "auto" means CUDA if present, else the CPU; a tensor stays on its
+            own device.
+        chunk_rows: Samples that `transform` codes at a time. Default: chosen from the row width.
 
     Attributes:
         components_: The dictionary, (n_components, n_features), rows of norm 1.
-        p_: The exponent: p, or what was learned for it.
+        p_: The exponent, given or learned.
         p_path_: With p="learn", the exponents that were tried, rising.
-        held_out_error_: Their mean squared errors on entries that were held out.
+        held_out_error_: Their mean squared errors on held-out entries.
         reconstruction_err_: ½‖x − zD‖², the mean over samples, after every pass; in batches, of
-            every batch before the dictionary had seen it.
-        n_iter_: The number of passes.
-        n_steps_: The number of passes, or of batches.
-        n_features_in_: The number of features seen by `fit`.
-        feature_names_in_: Their names, where X had names.
+            every batch before the dictionary was fitted to it.
+        n_iter_: Number of passes.
+        n_steps_: Number of passes, or of batches.
+        n_features_in_: Number of features seen by `fit`.
+        feature_names_in_: Their names, if X has names.
 
     >>> import fwnet, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((200, 8))
@@ -138,108 +143,94 @@ class LpDictionaryLearning(CodeTransformer):
         callback: Called with a `LearningProgress`; returning True ends the learning.
         """
         fitted = hasattr(self, "components_")
-        X = self._checked_samples(X, reset=True)
+        X, device = self._checked_samples(X, reset=True)
         self._check_parameters()
-        rows = _Rows(X, device_for(self.device, X))
-        told = _Told(callback)
+        report = _reporter(callback)
         generator = self._generator()
         before = self.components_ if fitted and self.warm_start else self.dictionary
-        atoms = self._first_atoms(before, rows, generator)
-        self._search_exponent(rows, len(atoms), generator, told)
+        atoms = self._first_atoms(before, X, generator, device)
+        self._choose_exponent(X, atoms, generator, report)
         self.reconstruction_err_: list[float] = []
-        batch_size = self._batch_size(len(rows))
-        if batch_size is None:
-            self._fit_at_once(rows.all(), atoms, told)
+        sizes = [len(rows) for rows in torch.arange(len(X)).split(self._batch_rows(len(X)))]
+        if len(sizes) == 1 and self.batch_size in (None, "auto"):
+            x = to_tensor(X, X.dtype, device)
+            states = alternate(x, atoms, self._ball(), self.code_tol or CODE_TOL)
         else:
-            self._fit_in_batches(rows, batch_size, atoms, told, generator)
+            states = self._learn_in_batches(X, atoms, generator)
+        num_steps = self.max_iter * len(sizes)
+        before = math.inf
+        for state in islice(states, num_steps):
+            self._keep(state)
+            self.n_iter_: int = math.ceil(state.num_steps / len(sizes))
+            if report(state.num_steps, num_steps, state.error, self.p_):
+                break
+            if state.num_steps % len(sizes) == 0:  # the end of a pass
+                error = np.average(self.reconstruction_err_[-len(sizes) :], weights=sizes)
+                if before - error <= self.tol * error:
+                    break
+                before = error
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from one more batch, from the first also p if asked to. y is ignored."""
+        """Learn from one more batch; the first one also decides a learned p. y is ignored."""
         first = not hasattr(self, "components_")
-        X = self._checked_samples(X, reset=first)
+        X, device = self._checked_samples(X, reset=first)
         self._check_parameters()
-        rows = _Rows(X, device_for(self.device, X))
         if first:
             generator = self._generator()
-            atoms = self._first_atoms(self.dictionary, rows, generator)
-            self._search_exponent(rows, len(atoms), generator, _Told(None))
+            atoms = self._first_atoms(self.dictionary, X, generator, device)
+            self._choose_exponent(X, atoms, generator, _reporter(None))
             self.n_iter_, self.reconstruction_err_ = 0, []
             state = Alternation.begin(atoms)
         else:
             atoms, codes_gram, codes_signals = (
-                to_tensor(value, rows.dtype, rows.device)
+                to_tensor(value, X.dtype, device)
                 for value in (self.components_, self._codes_gram, self._codes_signals)
             )
             state = Alternation(atoms, codes_gram, codes_signals, self.n_steps_)
         self.n_iter_ += 1
-        self._keep(
-            online_step(state, rows.all(), self._ball(), self._code_tol(CODE_TOL_IN_BATCHES))
-        )
+        code_tol = self.code_tol or CODE_TOL_IN_BATCHES
+        self._keep(online_step(state, to_tensor(X, X.dtype, device), self._ball(), code_tol))
         return self
 
-    def _fit_at_once(self, x: Tensor, atoms: Tensor, told: _Told) -> None:
-        rounds = alternate(x, atoms, self._ball(), self._code_tol(CODE_TOL))
-        before = math.inf
-        for state in islice(rounds, self.max_iter):
-            self._keep(state)
-            self.n_iter_ = state.num_steps
-            stop = told(state.num_steps, self.max_iter, state.error, self.p_)
-            if stop or before - state.error <= self.tol * state.error:
-                break
-            before = state.error
+    def _batch_rows(self, num_rows: int) -> int:
+        if self.batch_size == "auto" and num_rows > MOST_ROWS_AT_ONCE:
+            return BATCH_SIZE
+        return num_rows if self.batch_size in (None, "auto") else int(self.batch_size)
 
-    def _fit_in_batches(
-        self,
-        rows: _Rows,
-        batch_size: int,
-        atoms: Tensor,
-        told: _Told,
-        generator: torch.Generator,
-    ) -> None:
+    def _learn_in_batches(
+        self, X: np.ndarray, atoms: Tensor, generator: torch.Generator
+    ) -> Iterator[Alternation]:
+        """Yield the dictionary after every batch, without end."""
         state = Alternation.begin(atoms)
-        code_tol = self._code_tol(CODE_TOL_IN_BATCHES)
-        num_batches = math.ceil(len(rows) / batch_size)
-        before = math.inf
-        for n_iter in range(1, self.max_iter + 1):
-            self.n_iter_ = n_iter
-            total = 0.0
-            for index in torch.randperm(len(rows), generator=generator).split(batch_size):
-                state = online_step(state, rows[index], self._ball(), code_tol)
-                self._keep(state)
-                total += state.error * len(index)
-                if told(state.num_steps, self.max_iter * num_batches, state.error, self.p_):
-                    return
-            error = total / len(rows)
-            if before - error <= self.tol * error:
-                break
-            before = error
+        code_tol = self.code_tol or CODE_TOL_IN_BATCHES
+        while True:
+            order = torch.randperm(len(X), generator=generator)
+            for index in order.split(self._batch_rows(len(X))):
+                batch = to_tensor(X[index.numpy()], X.dtype, atoms.device)
+                state = online_step(state, batch, self._ball(), code_tol)
+                yield state
 
-    def _search_exponent(
-        self, rows: _Rows, num_atoms: int, generator: torch.Generator, told: _Told
+    def _choose_exponent(
+        self, X: np.ndarray, atoms: Tensor, generator: torch.Generator, report: Report
     ) -> None:
         for name in ("p_path_", "held_out_error_"):
             self.__dict__.pop(name, None)
         if not isinstance(self.p, str):
             self.p_ = value_of(self.p)
             return
-        chosen = torch.randperm(len(rows), generator=generator)[:LARGEST_SAMPLE]
-        count = 0
-
-        def on_trial(p: float, error: float) -> bool:
-            nonlocal count
-            count += 1
-            return told(count, ExponentSearch.most_trials, error, p)
-
-        found = search_exponent(
-            rows[chosen],
-            num_atoms,
+        trials = iter(range(1, MOST_TRIALS + 1))
+        sample = torch.randperm(len(X), generator=generator)[:LARGEST_SAMPLE].numpy()
+        errors = search_exponent(
+            to_tensor(X[sample], X.dtype, atoms.device),
+            len(atoms),
             value_of(self.radius),
-            self._code_tol(CODE_TOL),
+            self.code_tol or CODE_TOL,
             generator,
-            on_trial,
+            lambda p, error: report(next(trials), MOST_TRIALS, error, p),
         )
-        self.p_, self.p_path_, self.held_out_error_ = found.best, found.exponents, found.held_out
+        self.p_ = min(errors, key=errors.__getitem__)
+        self.p_path_, self.held_out_error_ = list(errors), list(errors.values())
 
     def _keep(self, state: Alternation) -> None:
         self.reconstruction_err_.append(state.error)
@@ -248,20 +239,21 @@ class LpDictionaryLearning(CodeTransformer):
             value.cpu().numpy() for value in (state.atoms, state.codes_gram, state.codes_signals)
         )
 
-    def _first_atoms(self, given: Any, rows: _Rows, generator: torch.Generator) -> Tensor:
-        num_components = self.n_components or rows.num_features
+    def _first_atoms(
+        self, given: Any, X: np.ndarray, generator: torch.Generator, device: torch.device
+    ) -> Tensor:
+        num_components = self.n_components or X.shape[1]
         if given is None:
-            sample = torch.randperm(len(rows), generator=generator)[: 2 * num_components]
-            return initial_atoms(rows[sample], num_components, generator)
-        atoms = self._checked_dictionary(given, rows.num_features)
+            sample = torch.randperm(len(X), generator=generator)[: 2 * num_components].numpy()
+            return initial_atoms(to_tensor(X[sample], X.dtype, device), num_components, generator)
+        atoms = self._checked_dictionary(given, X.shape[1])
         if self.n_components is not None and len(atoms) != num_components:
             raise ValueError(
                 f"dictionary must have n_components = {num_components} rows, got {len(atoms)}"
             )
-        tensor = to_tensor(atoms, rows.dtype, rows.device)
-        if not (tensor != 0).any(-1).all():
+        if not atoms.any(axis=1).all():
             raise ValueError("dictionary must have no atom that is 0")
-        return normalize(tensor, dim=-1)
+        return normalize(to_tensor(atoms, X.dtype, device), dim=-1)
 
     def _coder(self, dtype: np.dtype, device: torch.device) -> Coder:
         return certified_coder(self.components_, self._ball(), self.transform_tol, dtype, device)
@@ -269,72 +261,34 @@ class LpDictionaryLearning(CodeTransformer):
     def _ball(self) -> LpBall:
         return LpBall(self.p_, value_of(self.radius))
 
-    def _code_tol(self, default: float) -> float:
-        return default if self.code_tol is None else self.code_tol
-
-    def _batch_size(self, num_rows: int) -> int | None:
-        if self.batch_size == "auto":
-            return None if num_rows <= MOST_ROWS_AT_ONCE else BATCH_SIZE
-        assert not isinstance(self.batch_size, str)
-        return self.batch_size
-
     def _generator(self) -> torch.Generator:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return torch.Generator().manual_seed(int(seed))
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.p, str):
-            LpBall(value_of(self.p), value_of(self.radius))
-        elif self.p != "learn":
+        if isinstance(self.p, str) and self.p != "learn":
             raise ValueError(f"p must be in [1, inf] or 'learn', got {self.p!r}")
-        LpBall(1.0, value_of(self.radius))
-        _check_count("max_iter", self.max_iter)
-        if self.n_components is not None:
-            _check_count("n_components", self.n_components)
-        if self.batch_size is not None and self.batch_size != "auto":
-            _check_count("batch_size", self.batch_size)
+        LpBall(1.0 if isinstance(self.p, str) else value_of(self.p), value_of(self.radius))
+        check_integer("max_iter", self.max_iter)
+        for name, default in (("n_components", None), ("batch_size", "auto")):
+            if getattr(self, name) not in (None, default):
+                check_integer(name, getattr(self, name))
         if not self.tol >= 0:
             raise ValueError(f"tol must be >= 0, got {self.tol!r}")
-        if self.code_tol is not None and not 0 < self.code_tol < 1:
-            raise ValueError(f"code_tol must be in (0, 1), got {self.code_tol!r}")
-        if self.transform_tol is not None and not 0 < self.transform_tol < 1:
-            raise ValueError(f"transform_tol must be in (0, 1), got {self.transform_tol!r}")
+        check_tolerance("code_tol", self.code_tol)
+        check_tolerance("transform_tol", self.transform_tol)
         self._check_chunk_rows()
 
 
-def _check_count(name: str, value: Any) -> None:
-    if not (isinstance(value, Integral) and value >= 1):  # type: ignore[operator]
-        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+def _reporter(callback: Callback | None) -> Report:
+    """Return a function that calls the callback and returns whether it has asked to stop."""
+    start, stopped = time.monotonic(), False
 
+    def report(step: int, num_steps: int, error: float, p: float) -> bool:
+        nonlocal stopped
+        if callback is not None and not stopped:
+            seconds = time.monotonic() - start
+            stopped = bool(callback(LearningProgress(step, num_steps, error, seconds, p)))
+        return stopped
 
-class _Rows:
-    """Samples of an array or a tensor, on the device where they are needed."""
-
-    def __init__(self, X: Any, device: torch.device) -> None:
-        self.X, self.device, self.dtype = X, device, numpy_dtype(X)
-        self.num_features = X.shape[1]
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
-
-    def __getitem__(self, index: Tensor) -> Tensor:
-        if isinstance(self.X, Tensor):
-            return self.X[index.to(self.X.device)].to(self.device)
-        return to_tensor(self.X[index.numpy()], self.dtype, self.device)
-
-    def all(self) -> Tensor:
-        return self[torch.arange(len(self))]
-
-
-class _Told:
-    """A callback with its clock; it may be nobody. Once it said stop, that holds."""
-
-    def __init__(self, callback: Callback | None) -> None:
-        self.callback, self.start, self.stopped = callback, time.monotonic(), False
-
-    def __call__(self, step: int, num_steps: int, error: float, p: float) -> bool:
-        if self.callback is not None and not self.stopped:
-            seconds = time.monotonic() - self.start
-            progress = LearningProgress(step, num_steps, error, seconds, p)
-            self.stopped = bool(self.callback(progress))
-        return self.stopped
+    return report

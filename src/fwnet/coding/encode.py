@@ -1,39 +1,43 @@
-"""`encode_file`: the codes of a file of any size, shard by shard, behind `fwnet encode`."""
+"""`encode_file`: the codes of a file of any size, behind `fwnet encode`."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
-from fwnet.coding.array_files import RowFile, check_suffix
-from fwnet.coding.chunks import named_device
-from fwnet.coding.errors import EncodeError
-from fwnet.coding.row_coders import NetworkCoder, RowCoder, SolverCoder
-from fwnet.coding.shards import EncodeProgress, ShardedEncoding
-from fwnet.coding.work_folder import WorkFolder, check_unasked, folder_of, is_begun
+from fwnet.checks import check_integer
+from fwnet.coding.array_files import EncodeError, RowFile, check_suffix, open_rows
+from fwnet.coding.code_transformer import default_chunk_rows
+from fwnet.coding.encoding_folder import EncodingFolder
+from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder
+from fwnet.hardware import choose_device
+from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.sets import LpBall
 from fwnet.solvers import Status
+from fwnet.version import __version__
 
 __all__ = ["EncodeReport", "encode_file"]
 
 
 @dataclass(frozen=True)
 class EncodeReport:
-    """What became of a file.
+    """The result of `encode_file`.
 
     Attributes:
-        output: Where the codes are.
-        rows: How many there are.
-        rows_resumed: How many of them an earlier run had left.
-        largest_gap: The largest `gap` of a row; see `fwnet.Solution`.
-        largest_norm_gap: The largest `norm_gap` of a row.
-        counts: How many rows ended how, in words.
-        seconds: How long this run took.
+        output: The file of the codes.
+        rows: Number of rows.
+        rows_resumed: Number of rows that an earlier run had coded.
+        largest_gap: Largest `gap` of a row; see `fwnet.Solution`.
+        largest_norm_gap: Largest `norm_gap` of a row.
+        counts: Number of rows by status, in words.
+        seconds: Duration of this run.
         certifies: Whether codes have certificates; those of a network do not.
     """
 
@@ -48,12 +52,12 @@ class EncodeReport:
 
     @property
     def rows_uncertified(self) -> int:
-        """How many rows have a code that is not certified."""
+        """Number of rows whose code is not certified."""
         return self.rows - self.counts.get(Status.CERTIFIED.words, 0)
 
     @property
     def rows_per_second(self) -> float:
-        """How many rows this run coded in a second, reading and writing included."""
+        """Rows that this run coded per second, reading and writing included."""
         return (self.rows - self.rows_resumed) / max(self.seconds, 1e-9)
 
 
@@ -71,151 +75,168 @@ def encode_file(
     shard_rows: int | None = None,
     resume: bool = False,
     force: bool = False,
-    progress: Callable[[EncodeProgress], None] | None = None,
+    progress: ProgressCallback = silent,
 ) -> EncodeReport:
     """min_z ½‖x − Dz‖²  s.t.  ‖z‖_p ≤ radius, for every row x of a file, into another file.
 
-    The rows are read, solved and kept in shards; memory does not grow with their number. Shards
-    lie in the folder OUTPUT.parts until all are there and become one file, which is renamed to
-    `output`: it is there whole or not at all. A run that was killed goes on with `resume`, and its
-    output is the same to the last byte, on the same machine with as many threads: rounding is
-    theirs.
+    Rows are read, coded and stored in shards, so memory does not grow with their number. The
+    unfinished codes are in the folder OUTPUT.parts; `output` appears when it is complete. A killed
+    run continues with `resume` and ends with the same bytes, given the same machine and number of
+    threads (on which rounding depends).
 
     Args:
-        data: A matrix in a file .npy (2 axes) or .parquet (every column a feature), a row a signal.
-            float32 stays float32, every other kind of number becomes float64.
-        output: Where the codes go, .npy or .parquet; one row a code.
-        p: The exponent of the norm, in [1, ∞].
-        radius: The bound on the norm of a code, > 0.
-        dictionary: A file .npy with D of shape (n, m), one atom a column: the paper's convention,
-            the transpose of scikit-learn's `components_`. None stands for the identity.
-        model: A network in a file that `fwnet train coder` wrote, to code with instead of p, radius
-            and dictionary. Its codes have no certificate.
-        tol: The tolerance of the certificate; see `fwnet.solve`.
-        device: Where to solve; "auto" is a CUDA device where there is one.
-        certificates: A file .npy for one record a row: gap, norm_gap, status_code, num_steps.
-        shard_rows: How many rows make a shard. Default: what makes 16 million numbers.
-        resume: Go on from the shards of an earlier run with the same arguments, if there are any.
-        force: Overwrite files that exist, and without `resume` drop the shards of earlier runs.
-        progress: Called with an `EncodeProgress` now and then.
+        data: A .npy file (2 axes) or .parquet file (every column is a feature), one signal per row.
+            float32 stays float32; every other number type becomes float64.
+        output: The .npy or .parquet file for the codes, one per row. Missing folders are made.
+        p: Exponent of the norm, in [1, ∞].
+        radius: Bound on the norm of a code, > 0.
+        dictionary: A .npy file with D of shape (n, m), one atom per column: the transpose of
+            scikit-learn's `components_`. Default: the identity.
+        model: A network file written by `fwnet train coder`, used instead of p, radius and
+            dictionary. Its codes have no certificates.
+        tol: Tolerance of the certificate; see `fwnet.solve`.
+        device: Where to compute; "auto" means CUDA if present, else the CPU.
+        certificates: A .npy file for one record per row: gap, norm_gap, status_code, num_steps.
+        shard_rows: Rows per shard. Default: chosen so that a shard has 16 million numbers.
+        resume: Continue an earlier run with the same arguments, if there is one.
+        force: Overwrite existing files and, without `resume`, discard an unfinished run.
+        progress: Called with a `Progress` for the stages "checking", "coding" and "writing".
 
-    Raises `EncodeError`, with one line that says what was expected and what came. What is wrong
-    with the arguments or the data, rows that are not finite included, is found before the work.
-    Data that changes during the work is refused, with the shards of what it was before kept.
+    Raises `ValueError` with one line that says what was expected and received (`EncodeError` for
+    files). Arguments and data are checked before the work starts, including that every row is
+    finite.
     """
     start = time.monotonic()
-    tell = progress or (lambda _: None)
     places = [Path(path) for path in (output, certificates) if path is not None]
     inputs = [Path(path) for path in (data, dictionary, model) if path is not None]
-    chosen = _device(device)
-    _check_alternatives(model, p, radius, dictionary, tol, certificates)
-
-    def make_coder(source: RowFile) -> RowCoder:
-        if model is not None:
-            return NetworkCoder(Path(model), source, Path(data), chosen)
-        matrix = None if dictionary is None else Path(dictionary)
-        return SolverCoder(source, Path(data), matrix, _ball(p, radius), tol, chosen)
-
+    options = {"p": p, "radius": radius, "dictionary": dictionary, "tol": tol}
+    _check_alternatives(model, {**options, "certificates": certificates})
+    _check_places(places, inputs)
+    chosen = choose_device(device)
     try:
-        _check_places(places, inputs)
-        encoding = ShardedEncoding(Path(data), make_coder, chosen, shard_rows)
-        _check_earlier_work(places, resume, force)
-        manifest = encoding.manifest(tell)
-        with WorkFolder.beside(places[0], manifest, resume=resume, force=force) as work:
-            rows = encoding.source.num_rows
-            resumed = min(work.count_shards() * encoding.shard_rows, rows)
-            missing = [place for place in places if not work.has_delivered(place)]
-            if missing:
-                _check_existing(missing, force)
-                encoding.run(work, tell)
-                summary = encoding.deliver(work, places, tell)
-            else:  # killed after the last rename, with nothing left to do but to tidy up
-                summary, resumed = work.summary(), rows
-            work.remove()
+        source = open_rows(Path(data))
+        if model is not None:
+            coder = network_coder(source, Path(model), chosen)
+        else:
+            assert p is not None
+            assert radius is not None
+            ball = LpBall(float(p), float(radius))
+            coder = solver_coder(
+                source, Path(dictionary) if dictionary else None, ball, tol, chosen
+            )
+        if shard_rows is None:
+            shard_rows = default_chunk_rows(source.num_columns, coder.num_atoms)
+        check_integer("shard_rows", shard_rows)
+        for place in places:
+            place.parent.mkdir(parents=True, exist_ok=True)
+        with EncodingFolder(places[0], source.num_rows) as folder:
+            folder.check_consent(places, resume=resume, force=force)
+            identity = {
+                "fwnet version": __version__,
+                "device": chosen.type,
+                "shard_rows": shard_rows,
+                **_data_identity(source, shard_rows, progress),
+                **coder.identity,
+            }
+            folder.begin(identity, resume=resume)
+            rows_resumed = folder.rows_done
+            _code_rows(source, coder, folder, shard_rows, progress)
+            summary = _summary(folder.certificates(), coder)
+            folder.deliver(places[1] if certificates else None, shard_rows, progress)
     except OSError as error:
         where = error.filename or places[0]
         raise EncodeError(f"cannot read or write {where}: {error.strerror or error}") from error
-    seconds = time.monotonic() - start
     return EncodeReport(
-        Path(output), rows, resumed, **summary, seconds=seconds, certifies=model is None
+        places[0],
+        source.num_rows,
+        rows_resumed,
+        **summary,
+        seconds=time.monotonic() - start,
+        certifies=model is None,
     )
 
 
-def _check_alternatives(
-    model: str | Path | None,
-    p: float | None,
-    radius: float | None,
-    dictionary: str | Path | None,
-    tol: float | None,
-    certificates: str | Path | None,
-) -> None:
-    """Raise unless there is either a network or a problem to solve."""
-    if model is None:
-        if p is None or radius is None:
-            given = (
-                "only p" if p is not None else "only radius" if radius is not None else "neither"
-            )
-            raise EncodeError(f"expected p and radius, or a model, got {given}")
-        return
-    others = {
-        "p": p,
-        "radius": radius,
-        "dictionary": dictionary,
-        "tol": tol,
-        "certificates": certificates,
+def _data_identity(source: RowFile, shard_rows: int, progress: ProgressCallback) -> dict[str, Any]:
+    """Read all rows once: hash them, and raise if some are not finite."""
+    rows, done = source.num_rows, 0
+    digest = hashlib.sha256()
+    bad_count, first_bad = 0, 0
+    progress(Progress("checking", 0, rows))
+    for block in source.blocks(0, shard_rows):
+        digest.update(block.data.cast("B"))
+        bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
+        if len(bad) and not bad_count:
+            first_bad = done + int(bad[0])
+        bad_count += len(bad)
+        done += len(block)
+        progress(Progress("checking", done, rows))
+    if bad_count:
+        raise EncodeError(
+            f"{source.path} must be finite, got NaN, infinite or missing values in "
+            f"{bad_count} of {rows} rows, the first of them row {first_bad} (counted from 0)"
+        )
+    return {
+        "data": digest.hexdigest(),
+        "rows": rows,
+        "features": source.num_columns,
+        "dtype": str(source.dtype),
     }
-    for name, value in others.items():
-        if value is not None:
-            raise EncodeError(
-                f"a model has its own p, radius and dictionary, and no certificates: "
-                f"expected it alone, got {name} {value} beside it"
-            )
 
 
-def _ball(p: float | None, radius: float | None) -> LpBall:
-    assert p is not None
-    assert radius is not None
-    try:
-        return LpBall(float(p), float(radius))
-    except ValueError as error:
-        raise EncodeError(str(error)) from error
+def _code_rows(
+    source: RowFile,
+    coder: RowCoder,
+    folder: EncodingFolder,
+    shard_rows: int,
+    progress: ProgressCallback,
+) -> None:
+    """Code the rows that are not done yet. A shard depends on its own rows alone."""
+
+    def report(done_in_shard: int = 0) -> None:
+        done = folder.rows_done + done_in_shard
+        progress(Progress("coding", done, source.num_rows, "rows"))
+
+    report()
+    for shard in source.blocks(folder.rows_done, shard_rows):
+        folder.append(*coder.code(shard, report))
+        report()
 
 
-def _device(device: str | torch.device) -> torch.device:
-    try:
-        return named_device(device)
-    except ValueError as error:
-        raise EncodeError(str(error)) from error
+def _summary(records: np.ndarray, coder: RowCoder) -> dict[str, Any]:
+    """Return the largest gaps, and how many rows have which status."""
+    codes, counts = np.unique(records["status_code"], return_counts=True)
+    return {
+        "largest_gap": float(records["gap"].max()),
+        "largest_norm_gap": float(records["norm_gap"].max()),
+        "counts": dict(zip(map(coder.words, codes), counts.tolist(), strict=True)),
+    }
+
+
+def _check_alternatives(model: str | Path | None, options: dict[str, Any]) -> None:
+    """Raise unless there is either a network or a problem to solve."""
+    given = [name for name, value in options.items() if value is not None]
+    missing = {"p", "radius"}.difference(given)
+    if model is None and missing:
+        got = "neither" if len(missing) == 2 else f"only {given[0]}"
+        raise EncodeError(f"expected p and radius, or a model, got {got}")
+    if model is not None and given:
+        raise EncodeError(
+            "a model has its own p, radius and dictionary, and no certificates: expected no other "
+            f"option, got {given[0]} {options[given[0]]}"
+        )
 
 
 def _check_places(places: list[Path], inputs: list[Path]) -> None:
-    """Raise for outputs that could not be written, or that are inputs."""
+    """Raise for outputs that cannot be written or that are inputs."""
     check_suffix(places[0])
     for certificates in places[1:]:
-        if certificates.suffix != ".npy":
-            raise EncodeError(f"certificates go to a file that ends in .npy, got {certificates}")
+        check_suffix(certificates, (".npy",))
     taken = {path.resolve() for path in inputs}
     for place in places:
         if place.resolve() in taken:
-            raise EncodeError(f"every file must have a path of its own, got {place} twice")
+            raise EncodeError(f"every file must have its own path, got {place} twice")
         taken.add(place.resolve())
-        if not place.parent.is_dir():
-            raise EncodeError(f"cannot write {place}: {place.parent} is not a folder")
-        if not os.access(place.parent, os.W_OK | os.X_OK):
-            raise EncodeError(f"cannot write {place}: no permission in {place.parent}")
         if place.exists() and not place.is_file():
             raise EncodeError(f"cannot write {place}: it exists and is not a file")
-
-
-def _check_earlier_work(places: list[Path], resume: bool, force: bool) -> None:
-    """Refuse before the data is read what an earlier run left and nobody spoke of."""
-    folder = folder_of(places[0])
-    check_unasked(folder, resume=resume, force=force)
-    if not is_begun(folder):
-        _check_existing(places, force)
-
-
-def _check_existing(places: list[Path], force: bool) -> None:
-    for place in places:
-        if place.exists() and not force:
-            raise EncodeError(f"{place} exists; overwrite it with --force")
+        if place.parent.is_dir() and not os.access(place.parent, os.W_OK | os.X_OK):
+            raise EncodeError(f"cannot write {place}: no permission in {place.parent}")

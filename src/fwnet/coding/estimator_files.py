@@ -1,7 +1,7 @@
-"""Estimators in safetensors files: constructor parameters and what was fitted. Nothing is pickled.
+"""Save estimators as safetensors files: parameters and fitted attributes. Nothing is pickled.
 
-Arrays, and the weights of networks, are the tensors of the file; everything else is JSON beside
-them, in which {"array": name}, {"tensor": name} or {"model": name, …} stands for the tensors.
+Arrays and the weights of networks are the tensors of the file. Everything else is JSON in its
+metadata, where {"array": name}, {"tensor": name} or {"model": name, …} refers to tensors.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ METADATA_KEY = "fwnet-estimator"
 
 
 class EstimatorFileMixin:
-    """`save` and `load` for an estimator of numbers, words, arrays, tensors and networks.
+    """`save` and `load` for an estimator of numbers, strings, arrays, tensors and networks.
 
-    What `__init__` takes goes back through `__init__`; every other attribute of the object is what
-    `fit` left, and is set again as it was.
+    Parameters are passed to `__init__` again; all other attributes are set as they were.
     """
 
     def save(self, path: str | Path) -> None:
-        """Write the estimator to one safetensors file, whole or not at all."""
-        parameters = _parameters(self)
+        """Write the estimator to one safetensors file."""
+        assert isinstance(self, BaseEstimator)
+        parameters = self.get_params(deep=False)
         fitted = {name: value for name, value in vars(self).items() if name not in parameters}
         tensors: dict[str, Tensor] = {}
         about = {
@@ -45,7 +45,7 @@ class EstimatorFileMixin:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Make the estimator that `save` wrote. Nothing is unpickled."""
+        """Read an estimator that `save` wrote. Nothing is unpickled."""
         tensors, metadata = read_weights(Path(path))
         try:
             about = json.loads(metadata[METADATA_KEY])
@@ -60,23 +60,17 @@ class EstimatorFileMixin:
             parameters, fitted = (_unpack({"mapping": part}, tensors) for part in packed)
             estimator = cls(**parameters)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            # RuntimeError: weights that do not fit, or values nested without end.
-            raise ModelFileError(f"{path} holds what cannot be made here: {error}") from error
+            # RuntimeError: weights of a wrong shape, or values nested too deeply.
+            raise ModelFileError(f"{path} cannot be loaded: {error}") from error
         for key, value in fitted.items():
-            if hasattr(cls, key):  # a file brings values, and never puts them in a method's place
-                raise ModelFileError(f"{path} holds {key!r}, which no fit leaves")
+            if hasattr(cls, key):  # a file must not replace methods
+                raise ModelFileError(f"{path} holds {key!r}, which is no fitted attribute")
             setattr(estimator, key, value)
         return estimator
 
 
-def _parameters(estimator: Any) -> dict[str, Any]:
-    assert isinstance(estimator, BaseEstimator)
-    parameters: dict[str, Any] = estimator.get_params(deep=False)
-    return parameters
-
-
 def _pack(name: str, value: Any, tensors: dict[str, Tensor]) -> Any:
-    """Put a value into JSON's kinds of values, and its arrays among the tensors by their names."""
+    """Return a value as JSON; add its arrays to `tensors`, under names that start with `name`."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -101,13 +95,13 @@ def _pack(name: str, value: Any, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, np.ndarray) and all(isinstance(word, str) for word in value.flat):
         return {"words": value.tolist(), "objects": value.dtype.kind == "O"}
     raise TypeError(
-        f"{name} must be a number, a word, an array, a network or a list of those to be saved, "
+        f"{name} must be a number, a string, an array, a network or a list of those to be saved, "
         f"got {type(value).__name__}"
     )
 
 
 def _unpack(packed: Any, tensors: dict[str, Tensor]) -> Any:
-    """Make the value that `_pack` took apart."""
+    """Return the value that `_pack` was given."""
     if isinstance(packed, list):
         return [_unpack(part, tensors) for part in packed]
     if not isinstance(packed, dict):
@@ -117,19 +111,12 @@ def _unpack(packed: Any, tensors: dict[str, Tensor]) -> Any:
     if "mapping" in packed:
         return {key: _unpack(part, tensors) for key, part in packed["mapping"].items()}
     if "model" in packed:
-        return _made_model(packed, tensors)
+        prefix = f"{packed['weights']}."
+        names = [name for name in tensors if name.startswith(prefix)]
+        weights = {name.removeprefix(prefix): tensors[name] for name in names}
+        return restore_model(packed["model"], packed["config"], weights)
     if "tensor" in packed:
         return tensors[packed["tensor"]]
     if "words" in packed:
         return np.array(packed["words"], dtype=object if packed["objects"] else None)
     return tensors[packed["array"]].numpy()
-
-
-def _made_model(packed: dict[str, Any], tensors: dict[str, Tensor]) -> Model:
-    prefix = f"{packed['weights']}."
-    weights = {
-        key.removeprefix(prefix): weight
-        for key, weight in tensors.items()
-        if key.startswith(prefix)
-    }
-    return restore_model(packed["model"], packed["config"], weights)

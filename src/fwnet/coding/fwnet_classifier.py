@@ -1,4 +1,4 @@
-"""`FWNetClassifier`: classes from the codes of a Frank-Wolfe network, as scikit-learn has it."""
+"""`FWNetClassifier`: a network that classifies by its codes, as a scikit-learn estimator."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from fwnet.coding.chunks import chunk_slices, default_chunk_rows, named_device, to_tensor
-from fwnet.coding.code_transformer import FLOATS
+from fwnet.checks import check_integer
+from fwnet.coding.code_transformer import (
+    FLOATS,
+    as_array,
+    chunk_slices,
+    default_chunk_rows,
+    to_tensor,
+)
 from fwnet.coding.estimator_files import EstimatorFileMixin
 from fwnet.coding.network_estimator import (
     FIRST_P,
     FLOAT32,
     LEARN,
     NetworkEstimator,
-    as_arrays,
-    check_integer,
     in_precision,
-    split_rows,
 )
 from fwnet.coding.structured_codes import structured_codes
 from fwnet.data import keyed_generator
+from fwnet.hardware import choose_device
 from fwnet.models import CodeClassifier, FWNet
-from fwnet.training import (
-    Classification,
-    CodeRegression,
-)
+from fwnet.training import Classification, CodeRegression
 
 __all__ = ["FWNetClassifier"]
 
@@ -44,41 +45,41 @@ class FWNetClassifier(
 ):
     """softmax(W_C z + b), z = f(x): classes from the codes of a Frank-Wolfe network.
 
-    As the paper does for handwritten digits: every class gets atoms of its own, its leading
-    singular vectors; the network learns codes that use the atoms of the right class; then codes and
-    softmax layer are trained together.
+    The method of the paper for handwritten digits: every class has atoms of its own, its leading
+    singular vectors; the network learns codes that use the atoms of the right class; then network
+    and softmax layer are trained together.
 
     Samples are centered and scaled to a root mean square norm of 1 first; `radius` and
     `adversarial_radius` are in that unit.
 
     Args:
-        n_components: The length of a code, shared evenly among the classes; if they are fewer than
-            the classes, some have no atom.
+        n_components: Length of a code, shared evenly among the classes. If there are more classes,
+            some have no atom.
         num_layers: T.
-        p: The exponent of the norm, a number > 1, or "learn" (from 1.5).
-        radius: The bound on the norm of a code.
-        max_iter: How many passes over the samples at most, first for codes, then for classes.
-        batch_size: How many samples make a step at most; a pass has at least 20 steps.
+        p: Exponent of the norm, a number > 1, or "learn" (starting from 1.5).
+        radius: Bound on the norm of a code.
+        max_iter: Largest number of passes over the samples, first for codes, then for classes.
+        batch_size: Largest number of samples per step; a pass has at least 20 steps.
         learning_rate: Of Adam, falling to 0 as a cosine.
-        weight_decay: The factor of ½‖W‖².
-        adversarial_radius: How far neighbors are that are to be classified like the samples, the
-            worst ones to first order; 0 looks at the samples alone. It keeps networks from learning
-            their samples by heart.
-        validation_fraction: The part of the samples held back: the weights of the pass that does
-            best on them are kept. With 0, of the pass that does best on all.
-        n_iter_no_change: End early when that did not improve for so many passes.
-        random_state: What weights, held-back samples and their order depend on.
-        device: Where to compute: "auto" is a CUDA device where there is one.
+        weight_decay: Factor of ½‖W‖².
+        adversarial_radius: Distance of the adversarial neighbors that are trained with, against
+            overfitting; 0 trains with the samples only.
+        validation_fraction: Fraction of the samples to hold back. The weights of the pass with the
+            smallest error on them are kept. With 0 all samples are used for both.
+        n_iter_no_change: Stop after this number of passes without improvement.
+        random_state: Seed of the weights, the held-back samples and the order of samples.
+        device: Where to compute. "auto" means CUDA if present, else the CPU.
         verbose: Whether to show a progress bar.
 
     Attributes:
         classes_: The classes, sorted.
-        p_: The exponent of the network, learned or given.
+        p_: Exponent of the network, learned or given.
         network_: The `fwnet.models.CodeClassifier`.
-        history_: One record a pass: loss, validation, p, gamma; first for codes, then for classes.
-        n_iter_: The number of passes.
-        n_features_in_: The number of features seen by `fit`.
-        feature_names_in_: Their names, where X had names.
+        history_: One record per pass: loss, validation, p, gamma; first for codes, then for
+            classes.
+        n_iter_: Number of passes.
+        n_features_in_: Number of features seen by `fit`.
+        feature_names_in_: Their names, if X has names.
     """
 
     network_: CodeClassifier
@@ -119,7 +120,7 @@ class FWNetClassifier(
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Learn to tell the classes y of the samples X."""
+        """Learn the classes y of the samples X."""
         self._check_parameters()
         check_integer("n_components", self.n_components)
         if not 0 < self.radius < math.inf:
@@ -128,7 +129,7 @@ class FWNetClassifier(
             raise ValueError(
                 f"adversarial_radius must be >= 0 and finite, got {self.adversarial_radius!r}"
             )
-        X, y = validate_data(self, *as_arrays(X, y), dtype=FLOATS)
+        X, y = validate_data(self, as_array(X), as_array(y), dtype=FLOATS)
         check_classification_targets(y)
         classes, indices = np.unique(y, return_inverse=True)
         if len(classes) < 2:
@@ -140,9 +141,9 @@ class FWNetClassifier(
         self._scale = 1 / norm if norm > 0 else 1.0
         x = self._features(X, FLOAT32, torch.device("cpu"))
         labels = torch.from_numpy(indices.astype(np.int64))
-        kept, held = split_rows(len(x), self.validation_fraction, seed, labels)
+        kept, held = self._split(len(x), seed, labels)
         self.history_ = []
-        encoder = self._learned_codes(x, labels, kept, held, seed, len(classes))
+        encoder = self._learn_codes(x, labels, kept, held, seed, len(classes))
         generator = keyed_generator(seed, "weights")
         network = CodeClassifier.on(encoder, len(classes), generator=generator)
         task = Classification(
@@ -152,7 +153,7 @@ class FWNetClassifier(
             labels[held],
             adversarial_radius=float(self.adversarial_radius),
         )
-        self._train(network, task, self._config(len(kept), seed), "classes")
+        self._train(network, task, len(kept), seed, "classes")
         self.classes_, self.network_ = classes, network
         self.n_iter_ = len(self.history_)
         assert isinstance(network.encoder, FWNet)
@@ -160,16 +161,14 @@ class FWNetClassifier(
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the probabilities of the classes, (n_samples, n_classes), of NumPy's kind."""
+        """Return the probabilities of the classes, an array (n_samples, n_classes)."""
         check_is_fitted(self)
-        X, _ = as_arrays(X, None)
-        X = validate_data(self, X, reset=False, dtype=FLOATS)
-        device = named_device(self.device)
+        X = validate_data(self, as_array(X), reset=False, dtype=FLOATS)
+        device = choose_device(self.device)
         scores_of = in_precision(self.network_, X.dtype, device)
-        rows = default_chunk_rows(X.shape[1], self.n_components)
         parts = []
-        for chunk in chunk_slices(len(X), rows):
-            scores = scores_of(self._features(X[chunk], X.dtype, device))
+        for rows in chunk_slices(len(X), default_chunk_rows(X.shape[1], self.n_components)):
+            scores = scores_of(self._features(X[rows], X.dtype, device))
             parts.append(scores.softmax(-1).cpu().numpy())
         return np.concatenate(parts)
 
@@ -182,10 +181,10 @@ class FWNetClassifier(
     def _features(self, X: np.ndarray, dtype: np.dtype, device: torch.device) -> Tensor:
         return to_tensor((X - self._mean) * self._scale, dtype, device)
 
-    def _learned_codes(
+    def _learn_codes(
         self, x: Tensor, labels: Tensor, kept: Tensor, held: Tensor, seed: int, count: int
     ) -> FWNet:
-        """A network that has learned codes with the atoms of the right class."""
+        """Return a network that has learned codes with the atoms of the right class."""
         per_class, more = divmod(int(self.n_components), count)
         widths = [per_class + (label < more) for label in range(count)]
         generator = keyed_generator(seed, "atoms")
@@ -196,5 +195,5 @@ class FWNetClassifier(
         )
         codes, held_codes = (structured.codes(x[rows], labels[rows]) for rows in (kept, held))
         task = CodeRegression(x[kept], codes, x[held], held_codes)
-        self._train(network, task, self._config(len(kept), seed), "codes")
+        self._train(network, task, len(kept), seed, "codes")
         return network

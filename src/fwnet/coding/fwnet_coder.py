@@ -1,81 +1,75 @@
-"""`FWNetCoder`: a Frank-Wolfe network for codes, as a step of a scikit-learn pipeline."""
+"""`FWNetCoder`: a network that codes, as a step of a scikit-learn pipeline."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
 from scipy.sparse import issparse
 from sklearn.utils import check_array
-from torch import Tensor
 
-from fwnet.coding.chunks import to_tensor
-from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer
+from fwnet.checks import check_integer
+from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer, as_array, to_tensor
+from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes
 from fwnet.coding.dictionary_learning import LpDictionaryLearning
 from fwnet.coding.network_estimator import (
     FIRST_P,
     FLOAT32,
     LEARN,
     NetworkEstimator,
-    as_arrays,
-    check_integer,
     in_precision,
-    split_rows,
 )
-from fwnet.functional import lp_norm
 from fwnet.models import FWNet
 from fwnet.solvers import ksvd
-from fwnet.training import (
-    CodeRegression,
-)
+from fwnet.training import CodeRegression
 
 __all__ = ["FWNetCoder"]
 
-P_BOUNDS = (1.01, 50.0)  # for the start of a learned p; that of a problem may be 1 or infinite
-KSVD_ROWS, KSVD_ROUNDS, KSVD_ATOMS_A_NONZERO = 2_000, 5, 10
+P_BOUNDS = (1.01, 50.0)  # of the start of a learned p
+KSVD_ROWS, KSVD_ROUNDS, KSVD_ATOMS_PER_NONZERO = 2_000, 5, 10
 
 
 class FWNetCoder(NetworkEstimator, CodeTransformer):
     """z = f(x), T layers that give the codes of  min ½‖x − zD‖²  s.t.  ‖z‖_p ≤ radius.
 
-    `fit(X, codes)` learns to give those codes for X. `fit(X)` learns a dictionary first
-    (`LpDictionaryLearning`, from atoms by K-SVD), and then to give the certified codes for it,
-    faster than the solver. A y with one axis, or one column for codes of another length, is
-    ignored, as transformers in a pipeline do with labels.
+    `fit(X, codes)` learns to give those codes for X. `fit(X)` first learns a dictionary
+    (`LpDictionaryLearning`, starting from K-SVD), then the certified codes for it; the network is
+    faster than the solver. A y with one axis is ignored, as are labels in a pipeline; so is a y
+    with one column unless n_components is 1.
 
-    The dictionary, its codes and p come from all samples; `validation_fraction` of them are held
-    back from the training of the network alone.
+    The dictionary, its codes and p come from all samples; `validation_fraction` holds samples back
+    from the training of the network only.
 
     Args:
-        n_components: The length of a code; with codes given, theirs. Default: that of the samples.
+        n_components: Length of a code. Default: that of the given codes, or of the samples.
         num_layers: T.
-        p: The exponent of the norm, a number > 1, or "learn". p is learned from codes; without
-            codes it starts from the p whose codes predict held-out entries of X best.
-        radius: The bound on the norm of a code. None: with codes given, learned from the largest of
-            their norms; without, the root mean square norm of the samples.
-        max_iter: How many passes over the samples at most.
-        batch_size: How many samples make a step at most; a pass has at least 20 steps.
+        p: Exponent of the norm, a number > 1, or "learn". Without codes, a learned p starts from
+            the p whose codes predict held-out entries of X best.
+        radius: Bound on the norm of a code. Default: with codes, learned from their largest norm;
+            without, the root mean square norm of the samples.
+        max_iter: Largest number of passes over the samples.
+        batch_size: Largest number of samples per step; a pass has at least 20 steps.
         learning_rate: Of Adam, falling to 0 as a cosine.
-        weight_decay: The factor of ½‖W‖².
-        validation_fraction: The part of the samples held back: the weights of the pass that does
-            best on them are kept. With 0, of the pass that does best on all.
-        n_iter_no_change: End early when that did not improve for so many passes.
-        random_state: What the held-back samples and their order depend on.
-        device: Where to compute: "auto" is a CUDA device where there is one.
-        chunk_rows: How many samples `transform` codes at a time.
+        weight_decay: Factor of ½‖W‖².
+        validation_fraction: Fraction of the samples to hold back. The weights of the pass with the
+            smallest error on them are kept. With 0 all samples are used for both.
+        n_iter_no_change: Stop after this number of passes without improvement.
+        random_state: Seed of the held-back samples and of the order of samples.
+        device: Where to compute. "auto" means CUDA if present, else the CPU.
+        chunk_rows: Samples that `transform` codes at a time. Default: chosen from the row width.
         verbose: Whether to show a progress bar.
 
     Attributes:
         components_: The dictionary, (n_components, n_features).
-        p_: The exponent of the network, learned or given.
+        p_: Exponent of the network, learned or given.
         network_: The `fwnet.FWNet`.
-        history_: One record a pass: loss, validation, p, gamma.
-        n_iter_: The number of passes.
-        n_features_in_: The number of features seen by `fit`.
-        feature_names_in_: Their names, where X had names.
+        history_: One record per pass: loss, validation, p, gamma.
+        n_iter_: Number of passes.
+        n_features_in_: Number of features seen by `fit`.
+        feature_names_in_: Their names, if X has names.
 
     >>> import fwnet, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((200, 8))
@@ -118,7 +112,7 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn to code X: as the codes y, (n_samples, n_components), or for a learned dictionary.
+        """Learn to code X: to give the codes y, (n_samples, n_components), or to solve.
 
         A y with one axis is ignored.
         """
@@ -128,45 +122,49 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
             check_integer("n_components", self.n_components)
         if self.radius is not None and not 0 < self.radius < math.inf:
             raise ValueError(f"radius must be > 0 and finite, or None, got {self.radius!r}")
-        X = self._checked_samples(X, reset=True)
-        if isinstance(X, Tensor):
-            X = X.cpu().numpy()
+        X, _ = self._checked_samples(X, reset=True)
         seed = self._seed()
         codes = _given_codes(y, len(X), self.n_components)
+        radius: float | None
         if codes is None:
-            components, codes, first_p = self._learned_dictionary(X, seed)
-            radius: float | None = self._radius(X)
+            components, codes, first_p, radius = self._learn_dictionary(X, seed)
         else:
-            components, first_p = _best_dictionary(X, codes), FIRST_P
-            radius = self.radius
-        # Codes are learned in a unit in which they have norms of about 1, whatever that of X is.
+            pairs = torch.from_numpy(np.array(X)), torch.from_numpy(np.array(codes))
+            components = dictionary_from_pairs(*pairs).T.numpy()
+            first_p, radius = FIRST_P, self.radius
+        # Codes are learned in a unit in which their norms are about 1, so no unit of X matters.
         norms = np.linalg.norm(codes.astype(np.float64), axis=1)
         self._unit = float(np.sqrt(np.square(norms).mean())) or 1.0
         self.history_ = []
-        network = self._network(components, codes, first_p, radius)
+        network = network_for_codes(
+            "FWNet",
+            torch.tensor(components.T),
+            torch.tensor(codes),
+            int(self.num_layers),
+            radius=None if radius is None else float(radius),
+            unit=self._unit,
+            **self._exponent(first_p),
+        )
         x = to_tensor(X, FLOAT32, torch.device("cpu"))
         z = to_tensor(codes / self._unit, FLOAT32, torch.device("cpu"))
-        kept, held = split_rows(len(x), self.validation_fraction, seed)
+        kept, held = self._split(len(x), seed)
         task = CodeRegression(x[kept], z[kept], x[held], z[held])
-        self._train(network, task, self._config(len(kept), seed), "codes")
-        self.components_, self.network_ = components, network
+        self._train(network, task, len(kept), seed, "codes")
+        self.components_, self.network_ = components, cast("FWNet", network)
         self.n_iter_ = len(self.history_)
-        self.p_ = self._learned_exponent(network)
+        self.p_ = self._learned_exponent(self.network_)
         return self
 
-    def _radius(self, X: np.ndarray) -> float:
-        """The one given, or the root mean square norm of the samples."""
-        if self.radius is not None:
-            return self.radius
+    def _learn_dictionary(
+        self, X: np.ndarray, seed: int
+    ) -> tuple[np.ndarray, np.ndarray, float, float]:
+        """Return atoms, their certified codes, and the p and the radius of these codes."""
         norm = float(np.sqrt(np.square(X, dtype=np.float64).sum(1).mean()))
-        return norm if norm > 0 else 1.0
-
-    def _learned_dictionary(self, X: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, float]:
-        """Atoms, certified codes for them, and the p at which they are."""
+        radius = self.radius or norm or 1.0
         learner = LpDictionaryLearning(
             self.n_components,
             self.p,
-            self._radius(X),
+            radius,
             dictionary=_first_atoms(X, self.n_components or X.shape[1], seed),
             transform_tol=1e-6,
             random_state=seed,
@@ -174,25 +172,7 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
         )
         codes = learner.fit(X).transform(X)
         low, high = P_BOUNDS
-        return learner.components_, codes, min(max(learner.p_, low), high)
-
-    def _network(
-        self, components: np.ndarray, codes: np.ndarray, first_p: float, radius: float | None
-    ) -> FWNet:
-        """The unrolled algorithm for this dictionary, for codes and signals in their own unit."""
-        dictionary = to_tensor(components.T, FLOAT32, torch.device("cpu"))
-        norm = torch.linalg.matrix_norm(dictionary, ord=2).item()
-        scale = 1 / norm if norm > 0 else 1.0
-        options = self._exponent(first_p)
-        if radius is None:
-            norms = lp_norm(torch.from_numpy(np.asarray(codes, np.float64)), options["p"])
-            options |= {"radius": float(norms.max()) / self._unit or 1.0, "learn_radius": True}
-        else:
-            options["radius"] = float(radius) / self._unit
-        # W_0 and W_t are those of D of norm 1; they see x and z divided by the unit of codes.
-        return FWNet.from_dictionary(
-            dictionary * scale, int(self.num_layers), input_scale=scale / self._unit, **options
-        )
+        return learner.components_, codes, min(max(learner.p_, low), high), radius
 
     def _coder(self, dtype: np.dtype, device: torch.device) -> Coder:
         code_of = in_precision(self.network_, dtype, device)
@@ -200,8 +180,8 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
 
 
 def _given_codes(y: Any, num_samples: int, num_components: int | None) -> np.ndarray | None:
-    """Codes that were given: what has two axes; labels have one, or one column."""
-    y, _ = as_arrays(y, None)
+    """Return y if it holds codes, and None for labels, which have one axis or one column."""
+    y = as_array(y)
     if issparse(y):
         raise ValueError("codes must be a dense array, got a sparse one: pass codes.toarray()")
     shape = () if y is None else np.asarray(y).shape
@@ -220,16 +200,9 @@ def _given_codes(y: Any, num_samples: int, num_components: int | None) -> np.nda
 
 
 def _first_atoms(X: np.ndarray, num_atoms: int, seed: int) -> np.ndarray:
-    """Atoms for sparse codes of some of the samples, by K-SVD, (num_atoms, n_features)."""
+    """Return atoms for sparse codes of some of the samples, by K-SVD, (num_atoms, n_features)."""
     rows = np.random.default_rng(seed).permutation(len(X))[:KSVD_ROWS]
     x = torch.from_numpy(np.asarray(X[rows], np.float64))
-    most = max(1, min(x.shape[1], num_atoms) // KSVD_ATOMS_A_NONZERO)
+    most = max(1, min(x.shape[1], num_atoms) // KSVD_ATOMS_PER_NONZERO)
     found = ksvd(x, num_atoms, most, num_rounds=KSVD_ROUNDS, exact=False, seed=seed)
     return found.dictionary.T.numpy()
-
-
-def _best_dictionary(X: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """argmin_D ‖X − ZD‖²: the dictionary that given codes belong to, of least norm."""
-    z, x = codes.astype(np.float64), X.astype(np.float64)
-    found: np.ndarray = np.linalg.lstsq(z, x, rcond=1e-6)[0]
-    return found

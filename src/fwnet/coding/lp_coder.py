@@ -7,41 +7,42 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from fwnet.coding.chunks import to_tensor
-from fwnet.coding.code_transformer import Coder, CodeTransformer, device_for, numpy_dtype
+from fwnet.coding.code_transformer import (
+    Coder,
+    CodeTransformer,
+    certified_coder,
+    check_tolerance,
+)
 from fwnet.functional import value_of
 from fwnet.sets import LpBall
-from fwnet.solvers import solve
 
-__all__ = ["LpCoder", "certified_coder"]
+__all__ = ["LpCoder"]
 
 
 class LpCoder(CodeTransformer):
     """min_z ½‖x − zD‖²  s.t.  ‖z‖_p ≤ radius, for every row x of X, by `fwnet.solve`.
 
-    The dictionary D is given, `fit` only checks that everything goes together. NumPy arrays and
-    whatever scikit-learn takes for one give NumPy arrays; torch tensors give tensors on the same
-    device, without gradients (`fwnet.solve` has those). float32 and float64 are kept, every
-    other kind of number becomes float64.
+    The dictionary D is given; `fit` only checks the input. Array-likes give NumPy arrays; torch
+    tensors give tensors on the same device, without gradients (`fwnet.solve` has gradients).
+    float32 and float64 are kept; every other number type becomes float64.
 
     Args:
-        dictionary: D of shape (n_components, n_features), one atom a row: scikit-learn's
-            convention, the transpose of the paper's (n, m) that `fwnet.solve` takes. None stands
-            for the identity: the code is the nearest point of the ball, exact to rounding.
-        p: The exponent of the norm, in [1, ∞], both ends included.
-        radius: The bound on the norm of a code, > 0.
-        tol: The tolerance of the certificate; see `fwnet.solve`.
-        device: Where to compute: "auto" is a CUDA device where there is one, and for a tensor the
-            device it is on. Otherwise a name such as "cpu" or "cuda".
-        chunk_rows: How many samples to solve at a time, which bounds the memory beside that of
-            the codes. Default: what makes a chunk 16 million numbers.
+        dictionary: D of shape (n_components, n_features), one atom per row: scikit-learn's
+            convention, the transpose of the paper's (n, m) that `fwnet.solve` takes. None means
+            the identity: the code is the nearest point of the ball, exact to rounding.
+        p: Exponent of the norm, in [1, ∞].
+        radius: Bound on the norm of a code, > 0.
+        tol: Tolerance of the certificate; see `fwnet.solve`.
+        device: Where to compute. "auto" means CUDA if present, else the CPU; a tensor stays on its
+            own device.
+        chunk_rows: Samples to solve at a time, which bounds the memory. Default: chosen so that a
+            chunk has 16 million numbers.
 
     Attributes:
         components_: The dictionary, (n_components, n_features).
-        n_features_in_: The number of features seen by `fit`.
-        feature_names_in_: Their names, where X had names.
+        n_features_in_: Number of features seen by `fit`.
+        feature_names_in_: Their names, if X has names.
 
     A `ConvergenceWarning` says how many codes could not be certified, and why.
 
@@ -69,16 +70,14 @@ class LpCoder(CodeTransformer):
         self.chunk_rows = chunk_rows
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn nothing; check X, the dictionary and the parameters. y is ignored."""
-        X = self._checked_samples(X, reset=True)
+        """Check X, the dictionary and the parameters. y is ignored."""
+        X, _ = self._checked_samples(X, reset=True)
         self._ball()
-        if self.tol is not None and not 0 < self.tol < 1:
-            raise ValueError(f"tol must be in (0, 1), got {self.tol!r}")
+        check_tolerance("tol", self.tol)
         self._check_chunk_rows()
-        device_for(self.device, X)
         num_features = X.shape[1]
         if self.dictionary is None:
-            self.components_ = np.eye(num_features, dtype=numpy_dtype(X))
+            self.components_ = np.eye(num_features, dtype=X.dtype)
         else:
             self.components_ = self._checked_dictionary(self.dictionary, num_features)
         self._is_identity = self.dictionary is None
@@ -91,18 +90,3 @@ class LpCoder(CodeTransformer):
 
     def _ball(self) -> LpBall:
         return LpBall(value_of(self.p), value_of(self.radius))
-
-
-def certified_coder(
-    components: np.ndarray, ball: LpBall, tol: float | None, dtype: np.dtype, device: torch.device
-) -> Coder:
-    """Codes by `fwnet.solve` for a dictionary in scikit-learn's shape."""
-    dictionary = to_tensor(components.T, dtype, device)
-    counts: Counter[int] = Counter()
-
-    def certified(chunk: Tensor) -> Tensor:
-        solution = solve(chunk, dictionary, ball, tol=tol)
-        counts.update(solution.status_code.tolist())
-        return solution.code
-
-    return certified, counts

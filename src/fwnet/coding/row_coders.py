@@ -1,23 +1,23 @@
-"""What turns rows of a file into codes: the certified solver, or a trained network."""
+"""Code the rows of a file with the certified solver or with a trained network."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
-from fwnet.coding.array_files import RowFile, read_npy_matrix
-from fwnet.coding.chunks import to_tensor
-from fwnet.coding.errors import EncodeError
-from fwnet.models import ModelFileError, SignalModel, load_model
+from fwnet.coding.array_files import EncodeError, RowFile, read_dictionary
+from fwnet.coding.code_transformer import to_tensor
+from fwnet.models import SignalModel, load_model
 from fwnet.sets import LpBall
-from fwnet.solvers import Progress, Solution, Status, solve
+from fwnet.solvers import Progress, Status, solve
 
-__all__ = ["CERTIFICATE", "NetworkCoder", "RowCoder", "SolverCoder"]
+__all__ = ["CERTIFICATE", "RowCoder", "network_coder", "solver_coder"]
 
 # What is kept of every row beside its code; the words of a status are `Status(code).words`.
 CERTIFICATE = np.dtype(
@@ -25,143 +25,96 @@ CERTIFICATE = np.dtype(
 )
 FROM_NETWORK = -1
 
-Listener = Callable[[int], None]
+CountRows = Callable[[int], None]
 
 
-class RowCoder(Protocol):
-    """Codes depend on the rows and on what `manifest` says, on nothing done before."""
+@dataclass(frozen=True)
+class RowCoder:
+    """A function that codes rows, and what its codes depend on.
+
+    Attributes:
+        num_atoms: Length of a code.
+        identity: What the codes depend on beside the rows, by name.
+        code: Returns codes and records (`CERTIFICATE`) of rows; reports how many rows are done.
+        words: Returns the meaning of a status code.
+    """
 
     num_atoms: int
-    manifest: dict[str, Any]
-
-    def code(self, rows: np.ndarray, listen: Listener) -> tuple[np.ndarray, np.ndarray]:
-        """Return codes and records (`CERTIFICATE`) of the rows; tell how many are done."""
-        ...
-
-    def words(self, status_code: int) -> str:
-        """Say what the status of a record means."""
-        ...
+    identity: dict[str, Any]
+    code: Callable[[np.ndarray, CountRows], tuple[np.ndarray, np.ndarray]]
+    words: Callable[[int], str]
 
 
-class SolverCoder:
+def solver_coder(
+    source: RowFile,
+    dictionary: Path | None,
+    ball: LpBall,
+    tol: float | None,
+    device: torch.device,
+) -> RowCoder:
     """min ½‖x − Dz‖²  s.t.  z ∈ ball, certified."""
+    if tol is not None and not 0 < tol < 1:
+        raise EncodeError(f"tol must be in (0, 1), got {tol!r}")
+    if dictionary is None:
+        matrix = np.eye(source.num_columns, dtype=source.dtype)
+    else:
+        matrix = read_dictionary(dictionary, source.path, source.num_columns, source.dtype)
+    atoms = to_tensor(matrix, source.dtype, device)
 
-    def __init__(
-        self,
-        source: RowFile,
-        data: Path,
-        dictionary: Path | None,
-        ball: LpBall,
-        tol: float | None,
-        device: torch.device,
-    ) -> None:
-        if tol is not None and not 0 < tol < 1:
-            raise EncodeError(f"tol must be in (0, 1), got {tol!r}")
-        if dictionary is None:
-            matrix = np.eye(source.num_columns, dtype=source.dtype)
-        else:
-            matrix = _read_dictionary(dictionary, data, source)
-        self.num_atoms = matrix.shape[1]
-        self._ball, self._tol, self._dtype, self._device = ball, tol, source.dtype, device
-        self._dictionary = to_tensor(matrix, source.dtype, device)
-        digest = hashlib.sha256(np.ascontiguousarray(matrix).data.cast("B"))
-        self.manifest = {
-            "dictionary_sha256": digest.hexdigest(),
-            "atoms": self.num_atoms,
-            "p": repr(ball.p),
-            "radius": repr(ball.radius),
-            "tol": repr(tol),
-        }
-
-    def code(self, rows: np.ndarray, listen: Listener) -> tuple[np.ndarray, np.ndarray]:
-        """Solve, and keep what was certified of each row."""
+    def code(rows: np.ndarray, progress: CountRows) -> tuple[np.ndarray, np.ndarray]:
         most = 0
 
-        def hear(progress: Progress) -> bool | None:
+        def report(step: Progress) -> None:
             nonlocal most
-            most = max(most, progress.rows_done)  # fewer: some rows are solved again, more exactly
-            listen(most)
-            return None
+            most = max(most, step.rows_done)  # it falls when rows are solved again, more exactly
+            progress(most)
 
-        x = to_tensor(rows, self._dtype, self._device)
-        solution = solve(x, self._dictionary, self._ball, tol=self._tol, callback=hear)
-        return solution.code.cpu().numpy(), _certificates(solution)
+        x = to_tensor(rows, source.dtype, device)
+        solution = solve(x, atoms, ball, tol=tol, callback=report)
+        records = np.empty(len(rows), CERTIFICATE)
+        for name in CERTIFICATE.names or ():
+            records[name] = getattr(solution, name).cpu().numpy()
+        return solution.code.cpu().numpy(), records
 
-    def words(self, status_code: int) -> str:
-        """Say how the search for a code ended."""
-        return Status(status_code).words
+    identity = {
+        "dictionary": hashlib.sha256(np.ascontiguousarray(matrix).data.cast("B")).hexdigest(),
+        "atoms": matrix.shape[1],
+        "p": repr(ball.p),
+        "radius": repr(ball.radius),
+        "tol": repr(tol),
+    }
+    return RowCoder(matrix.shape[1], identity, code, lambda status: Status(status).words)
 
 
-class NetworkCoder:
-    """z = f(x) with a network that `fwnet train` wrote; there is no certificate."""
+def network_coder(source: RowFile, path: Path, device: torch.device) -> RowCoder:
+    """z = f(x) with a network that `fwnet train coder` wrote; there is no certificate."""
+    network = load_model(path, device)
+    name = type(network).__name__
+    if not isinstance(network, SignalModel):
+        raise EncodeError(f"{path} must hold a network that codes signals, got {name}")
+    if network.num_features != source.num_columns:
+        raise EncodeError(
+            f"{source.path} must have {network.num_features} columns, the input size of {path}, "
+            f"got {source.num_columns}"
+        )
+    dtype = next(network.parameters()).dtype
 
-    def __init__(self, path: Path, source: RowFile, data: Path, device: torch.device) -> None:
-        try:
-            network = load_model(path, device)
-        except ModelFileError as error:
-            raise EncodeError(str(error)) from error
-        if not isinstance(network, SignalModel):
-            raise EncodeError(
-                f"{path} must hold a network that codes signals, got {type(network).__name__}"
-            )
-        if network.num_features != source.num_columns:
-            raise EncodeError(
-                f"{data} must have {network.num_features} columns, as {path} was made for, "
-                f"got {source.num_columns}"
-            )
-        self._network = network
-        self._name, self._path = type(network).__name__, path
-        self._device = device
-        self._weights_dtype = next(network.parameters()).dtype
+    def code(rows: np.ndarray, progress: CountRows) -> tuple[np.ndarray, np.ndarray]:
         with torch.no_grad():
-            probe = torch.zeros(1, network.num_features, dtype=self._weights_dtype, device=device)
-            self.num_atoms = network.encode(probe).shape[-1]
-        self.manifest = {"model_sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-
-    def code(self, rows: np.ndarray, listen: Listener) -> tuple[np.ndarray, np.ndarray]:
-        """One pass through the network."""
-        x = to_tensor(rows, rows.dtype, self._device).to(self._weights_dtype)
-        with torch.no_grad():
-            codes = self._network.encode(x)
+            codes = network.encode(to_tensor(rows, rows.dtype, device).to(dtype))
         if codes.dtype not in (torch.float32, torch.float64):
             codes = codes.float()  # NumPy has no bfloat16
         bad = (~codes.isfinite().all(-1)).nonzero()
         if len(bad):
             raise EncodeError(
-                f"{self._path} gives codes that are NaN or infinite for {len(bad)} of {len(rows)} "
-                f"rows; the first has entries of up to {np.abs(rows[int(bad[0])]).max():.3g}"
+                f"{path} gives codes that are NaN or infinite for {len(bad)} of {len(rows)} rows; "
+                f"the first has entries of up to {np.abs(rows[int(bad[0])]).max():.3g}"
             )
-        records = np.zeros(len(rows), CERTIFICATE)
-        records["gap"] = records["norm_gap"] = np.nan
-        records["status_code"] = FROM_NETWORK
-        listen(len(rows))
-        return codes.cpu().numpy(), records
+        progress(len(rows))
+        record = np.array((np.nan, np.nan, FROM_NETWORK, 0), CERTIFICATE)
+        return codes.cpu().numpy(), np.full(len(rows), record)
 
-    def words(self, status_code: int) -> str:  # noqa: ARG002
-        """Say where codes come from."""
-        return f"coded by {self._name}, without a certificate"
-
-
-def _read_dictionary(path: Path, data: Path, source: RowFile) -> np.ndarray:
-    dictionary = read_npy_matrix(path)
-    num_features = source.num_columns
-    if dictionary.shape[0] != num_features:
-        hint = ""
-        if dictionary.shape[1] == num_features:
-            hint = "; this is scikit-learn's (n_components, n_features): save its transpose"
-        raise EncodeError(
-            f"{path} must have shape (n, m) with n = {num_features}, the columns of {data}, "
-            f"got {dictionary.shape}{hint}"
-        )
-    with np.errstate(over="ignore"):  # what becomes infinite is refused below
-        dictionary = dictionary.astype(source.dtype)
-    if not np.isfinite(dictionary).all():
-        raise EncodeError(f"{path} must be finite in {source.dtype}, got NaN or infinity")
-    return dictionary
-
-
-def _certificates(solution: Solution) -> np.ndarray:
-    records = np.empty(len(solution.code), CERTIFICATE)
-    for name in CERTIFICATE.names or ():
-        records[name] = getattr(solution, name).cpu().numpy()
-    return records
+    probe, _ = code(np.zeros((1, source.num_columns), source.dtype), lambda _: None)
+    identity = {"model": hashlib.sha256(path.read_bytes()).hexdigest()}
+    words = f"coded by {name}, without a certificate"
+    return RowCoder(probe.shape[1], identity, code, lambda _: words)

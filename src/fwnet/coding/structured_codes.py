@@ -1,4 +1,4 @@
-"""Codes that tell classes apart: every class has atoms of its own."""
+"""Codes that separate classes: every class has atoms of its own."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class StructuredCodes:
 
     Attributes:
         dictionary: D, (n, m).
-        owners: The class that each atom belongs to, (m,); −1 for an atom that no class uses.
+        owners: The class of each atom, (m,); −1 for an atom that no class uses.
     """
 
     dictionary: Tensor
     owners: Tensor
 
     def codes(self, x: Tensor, labels: Tensor) -> Tensor:
-        """The codes, (count, m), of signals x, (count, n), of known classes, (count,)."""
+        """Return the codes, (count, m), of signals x, (count, n), with their classes, (count,)."""
         own = labels.unsqueeze(-1) == self.owners
         return torch.where(own, x @ self.dictionary.to(x), 0.0)
 
@@ -34,14 +34,14 @@ def structured_codes(
 ) -> StructuredCodes:
     """D = (D_0, D_1, …), D_k the leading singular vectors of the signals of class k.
 
-    The dictionary, and so the sparse codes, of the paper's handwritten digits.
+    The paper uses this dictionary, and so these sparse codes, for handwritten digits.
 
     Args:
         x: Signals, (count, n).
         labels: Their classes, (count,), 0 … K − 1.
-        widths: How many atoms each of the K classes has, or 0. In the place of those that its
-            signals do not span there are random ones, which no code uses.
-        generator: Where those come from.
+        widths: Number of atoms of each of the K classes. Atoms beyond the rank of the signals of a
+            class are random, and no code uses them.
+        generator: Source of the random atoms.
     """
     n = x.shape[1]
     atoms, owners = [], []
@@ -56,16 +56,13 @@ def structured_codes(
 
 
 def leading_directions(rows: Tensor, count: int) -> Tensor:
-    """The right singular vectors v_j of the largest singular values of X, (count, n), as rows.
+    """Return the right singular vectors v_j of the largest singular values of X, (count, n).
 
-    Their signs are definite: the entry of largest magnitude is positive. X is not centered. There
-    are at most n of them, and at most as many as rows.
+    The sign is fixed: the entry of largest magnitude is positive. X is not centered. There are at
+    most n vectors, and at most as many as rows of X.
     """
-    if len(rows) < rows.shape[1]:
-        leading = torch.linalg.svd(rows, full_matrices=False).Vh[:count]
-    else:
-        _, vectors = torch.linalg.eigh(rows.T @ rows)
-        leading = vectors.flip(-1)[:, :count].T
+    _, vectors = torch.linalg.eigh(rows.T @ rows)
+    leading = vectors.flip(-1)[:, :count].T
     largest = leading.gather(1, leading.abs().argmax(1, keepdim=True))
     signed: Tensor = leading * torch.where(largest < 0, -1.0, 1.0)
     return signed

@@ -1,41 +1,37 @@
-"""`train_coder`: a network learns the codes of a user's own signals, behind `fwnet train coder`."""
+"""`train_coder`: train a network on your own signals and codes, behind `fwnet train coder`."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fwnet.coding.array_files import read_npy_matrix
-from fwnet.coding.errors import EncodeError
-from fwnet.data import keyed_generator
-from fwnet.functional import lp_norm
+from fwnet.coding.array_files import EncodeError, read_dictionary, read_matrix
+from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes, split_rows
 from fwnet.metrics import code_error
 from fwnet.models import MODELS, Model
 from fwnet.models.coding_network import CodingNetwork
-from fwnet.progress import ProgressCallback, silent
 from fwnet.training import CodeRegression, TrainingConfig, TrainingResult, TrainingRun, train
 
 __all__ = ["CoderReport", "train_coder"]
 
-RIDGE = 1e-6  # relative to the mean energy of a code's entry: for atoms that no code uses
+FLOAT32 = np.dtype(np.float32)
 
 
 @dataclass(frozen=True)
 class CoderReport:
-    """What was trained.
+    """The result of `train_coder`.
 
     Attributes:
-        model_path: The file that `fwnet encode --model` takes.
+        model_path: The file for `fwnet encode --model`.
         network: The trained network.
-        training: History, seconds, and the epoch that was kept.
-        validation_error: The mean over held-out samples of Σ(z − z*)²; None without such.
-        zero_error: The same for codes of zeros: what there is to gain.
+        training: History, seconds, and the epoch whose weights were kept.
+        validation_error: Mean of Σ(z − z*)² over held-out samples; None without such samples.
+        zero_error: The same for codes of zeros, for comparison.
     """
 
     model_path: Path
@@ -48,7 +44,7 @@ class CoderReport:
 def train_coder(
     signals: str | Path,
     codes: str | Path,
-    output: str | Path,
+    run: TrainingRun,
     *,
     config: TrainingConfig | None = None,
     model: str = "FWNet",
@@ -59,102 +55,92 @@ def train_coder(
     radius: float | None = None,
     share_weights: bool | None = None,
     validation: float = 0.1,
-    device: str | torch.device = "cpu",
-    resume: bool = False,
-    force: bool = False,
-    checkpoint_seconds: float = 30.0,
-    progress: ProgressCallback = silent,
 ) -> CoderReport:
     """min_W mean ½‖f_W(x) − z‖² over pairs (x, z) in two files; f is a network of T layers.
 
     Args:
-        signals: A file .npy, one signal x a row.
-        codes: A file .npy, the code z of each signal.
-        output: A folder for model.safetensors, the history and checkpoints.
-        config: The settings of the training.
+        signals: A .npy file, one signal x per row.
+        codes: A .npy file, one code z per row.
+        run: Output folder (`run.folder`), device, resume, progress; see `TrainingRun`.
+        config: Settings of the training.
         model: FWNet, MLP, LISTA or LCoD.
         num_layers: T.
-        dictionary: A file .npy with D of shape (n, m), to start from. Without it D is the one that
-            rebuilds the signals from the codes best: argmin ‖X − Z Dᵀ‖².
-        p: For FWNet, the exponent, or where it starts.
+        dictionary: A .npy file with D of shape (n, m), to start from. Default: the dictionary that
+            rebuilds the signals from the codes best, argmin ‖X − Z Dᵀ‖².
+        p: For FWNet, the exponent, or the start of a learned one.
         learn_p: For FWNet, whether p is learned.
-        radius: For FWNet, the radius of the ball. Without it every layer learns one, from the
-            largest norm of a code on.
-        share_weights: Whether all layers share one matrix: fewer parameters for few samples. By
-            default as the model has it, which is no, and yes for LCoD.
-        validation: The part of the samples that is held back, to keep the weights of the epoch that
-            does best on it; 0 trains on all samples and keeps the last epoch.
-        device: Where to train.
-        resume: Go on from where an earlier run with the same arguments was stopped.
-        force: Begin anew though the folder holds an earlier run.
-        checkpoint_seconds: How much work a kill may cost.
-        progress: Called with a `Progress` a few times per second.
+        radius: For FWNet, the radius of the ball. Default: every layer learns one, starting from
+            the largest norm of a code.
+        share_weights: Whether all layers share one matrix: fewer parameters for few samples.
+            Default: only for LCoD.
+        validation: The fraction of the samples to hold back; the weights of the epoch with the
+            smallest error on them are kept. 0 trains on all samples and keeps the last epoch.
 
-    Raises `ValueError` (`EncodeError`, `ConfigError`, `TrainingError`), in one line, for what does
-    not fit.
+    Raises `ValueError` (`EncodeError`, `ConfigError`, `TrainingError`) with one line for input that
+    does not fit.
     """
     config = config or TrainingConfig()
     coding_models = [name for name, kind in MODELS.items() if issubclass(kind, CodingNetwork)]
+    if run.folder is None:
+        raise EncodeError("run.folder must be a folder for the trained network, got None")
     if model not in coding_models:
         raise EncodeError(f"model must be one of {', '.join(coding_models)}, got {model!r}")
     if not 0 <= validation < 1:
         raise EncodeError(f"validation must be in [0, 1), got {validation!r}")
+    if model == "FWNet" and not learn_p and p in (1, math.inf):
+        raise EncodeError(
+            f"a fixed p must be > 1 and finite, got {p:g}: no weight would get a gradient; use "
+            "1.01, for example, or learn p"
+        )
     x, z = _read_pairs(Path(signals), Path(codes))
-    train_rows, held_rows = _split(len(x), validation, config)
-    matrix = _dictionary(dictionary, x[train_rows], z[train_rows])
-    norm = torch.linalg.matrix_norm(matrix, ord=2).item()
-    if not 0 < norm < math.inf:
-        raise EncodeError(f"the dictionary must have a norm > 0, got {norm}: are all codes zero?")
-    scale = 1 / norm
-    options: dict[str, Any] = {"input_scale": scale}
-    if share_weights is not None:
-        options["share_weights"] = share_weights
-    if model == "FWNet":
-        if not learn_p and p in (1, math.inf):
-            raise EncodeError(
-                f"with p fixed at {p:g} no weight gets a gradient: expected p > 1 and finite, "
-                "1.01 for one, or a p that is learned"
-            )
-        options |= {"p": p, "learn_p": learn_p, "radius": radius, "learn_radius": radius is None}
-        if radius is None:
-            options["radius"] = max(float(lp_norm(z[train_rows], p).max()), 1e-12)
-    network = _network(model, matrix * scale, num_layers, options, config)
-    held = (x[held_rows], z[held_rows]) if len(held_rows) else (None, None)
-    result = train(
-        network,
-        CodeRegression(x[train_rows], z[train_rows], *held),
-        config,
-        TrainingRun(
-            device=device,
-            folder=output,
-            resume=resume,
-            force=force,
-            checkpoint_seconds=checkpoint_seconds,
-            progress=progress,
-        ),
-        keep_best=bool(len(held_rows)),
-        notes={"signals": str(signals), "codes": str(codes)},
+    kept, held = split_rows(len(x), validation, config.seed)
+    if len(kept) < config.batch_size:
+        raise EncodeError(
+            f"batch_size must be at most the {len(kept)} rows that are left to train with, "
+            f"got {config.batch_size}"
+        )
+    if dictionary is None:
+        start = dictionary_from_pairs(x[kept], z[kept])
+    else:
+        shape = (x.shape[1], FLOAT32, z.shape[1])
+        start = torch.from_numpy(read_dictionary(Path(dictionary), Path(signals), *shape))
+    if not start.any():
+        raise EncodeError("the dictionary must have a norm > 0, got 0: are all codes zero?")
+    network = network_for_codes(
+        model,
+        start,
+        z[kept],
+        num_layers,
+        p=p,
+        learn_p=learn_p,
+        radius=radius,
+        seed=config.seed,
+        **({} if share_weights is None else {"share_weights": share_weights}),
     )
-    rows = held_rows if len(held_rows) else train_rows
+    held_pairs = (x[held], z[held]) if len(held) else (None, None)
+    task = CodeRegression(x[kept], z[kept], *held_pairs)
+    notes = {"signals": str(signals), "codes": str(codes)}
+    result = train(network, task, config, run, keep_best=bool(len(held)), notes=notes)
     error = None
-    if held[0] is not None and held[1] is not None:
-        where = next(network.parameters()).device
+    if len(held):
+        device = next(network.parameters()).device
         with torch.no_grad():
-            error = code_error(network(held[0].to(where)), held[1].to(where)).item()
-    zero_error = code_error(torch.zeros_like(z[rows]), z[rows]).item()
-    return CoderReport(Path(output) / "model.safetensors", network, result, error, zero_error)
+            error = code_error(network(x[held].to(device)), z[held].to(device)).item()
+    judged = z[held] if len(held) else z[kept]
+    zero_error = code_error(torch.zeros_like(judged), judged).item()
+    return CoderReport(Path(run.folder) / "model.safetensors", network, result, error, zero_error)
 
 
 def _read_pairs(signals: Path, codes: Path) -> tuple[Tensor, Tensor]:
     parts = []
     for path in (signals, codes):
-        with np.errstate(over="ignore"):  # what becomes infinite is refused below
-            matrix = read_npy_matrix(path).astype(np.float32)
-        if not np.isfinite(matrix).all():
-            rows = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+        with np.errstate(over="ignore"):  # values that become infinite are refused below
+            matrix = read_matrix(path).astype(FLOAT32)
+        bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+        if len(bad):
             raise EncodeError(
-                f"{path} must be finite in float32, got NaN or infinity in {len(rows)} of "
-                f"{len(matrix)} rows, the first of them row {rows[0]} (counted from 0)"
+                f"{path} must be finite in float32, got NaN or infinity in {len(bad)} of "
+                f"{len(matrix)} rows, the first of them row {bad[0]} (counted from 0)"
             )
         parts.append(torch.from_numpy(matrix))
     x, z = parts
@@ -163,51 +149,3 @@ def _read_pairs(signals: Path, codes: Path) -> tuple[Tensor, Tensor]:
             f"{codes} must have a row for each of the {len(x)} rows of {signals}, got {len(z)}"
         )
     return x, z
-
-
-def _split(count: int, validation: float, config: TrainingConfig) -> tuple[Tensor, Tensor]:
-    """Rows to train with and rows to hold back, drawn by the seed."""
-    held = min(round(validation * count), count - 1)
-    order = torch.randperm(count, generator=keyed_generator(config.seed, "validation"))
-    if count - held < config.batch_size:
-        raise EncodeError(
-            f"batch_size must be at most the {count - held} rows that are left to train with, "
-            f"got {config.batch_size}"
-        )
-    return order[held:], order[:held]
-
-
-def _dictionary(path: str | Path | None, x: Tensor, z: Tensor) -> Tensor:
-    n, m = x.shape[1], z.shape[1]
-    if path is None:
-        codes, signals = z.double(), x.double()
-        gram = codes.T @ codes
-        ridge = RIDGE * gram.diagonal().mean().clamp(min=1e-30)
-        solved: Tensor = torch.linalg.solve(gram + ridge * torch.eye(m).double(), codes.T @ signals)
-        return solved.T.float()
-    matrix = read_npy_matrix(Path(path))
-    if matrix.shape != (n, m):
-        hint = ""
-        if matrix.shape == (m, n):
-            hint = "; this is scikit-learn's (n_components, n_features): save its transpose"
-        raise EncodeError(f"{path} must have shape (n, m) = ({n}, {m}), got {matrix.shape}{hint}")
-    if not np.isfinite(matrix).all():
-        raise EncodeError(f"{path} must be finite, got NaN or infinity")
-    return torch.from_numpy(matrix).float()
-
-
-def _network(
-    name: str, dictionary: Tensor, num_layers: int, options: dict[str, Any], config: TrainingConfig
-) -> Model:
-    kind: Any = MODELS[name]
-    try:
-        if name == "MLP":  # starts at random, as networks with ReLU do
-            generator = keyed_generator(config.seed, "weights")
-            n, m = dictionary.shape
-            network = kind(n, m, num_layers, generator=generator, **options)
-        else:
-            network = kind.from_dictionary(dictionary, num_layers, **options)
-    except (TypeError, ValueError) as error:
-        raise EncodeError(str(error)) from error
-    assert isinstance(network, Model)
-    return network

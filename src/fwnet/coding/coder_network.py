@@ -1,0 +1,92 @@
+"""Prepare the training of a network on pairs of signals and codes: dictionary, scale, radius."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from fwnet.data import keyed_generator
+from fwnet.errors import FwnetError
+from fwnet.functional import lp_norm
+from fwnet.models import MODELS
+from fwnet.models.coding_network import CodingNetwork
+
+__all__ = ["dictionary_from_pairs", "network_for_codes", "split_rows"]
+
+RIDGE = 1e-6  # relative to the mean energy of an entry of a code: for atoms that no code uses
+
+
+def split_rows(
+    count: int, fraction: float, seed: int, labels: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the rows to train with and the rows to hold back, at random.
+
+    With labels, the fraction is held back from every class. At least one row (of every class) is
+    left to train with.
+    """
+    order = torch.randperm(count, generator=keyed_generator(seed, "validation"))
+    parts = [order] if labels is None else [order[labels[order] == k] for k in labels.unique()]
+    counts = [min(round(fraction * len(part)), len(part) - 1) for part in parts]
+    kept = torch.cat([part[held:] for part, held in zip(parts, counts, strict=True)])
+    return kept, torch.cat([part[:held] for part, held in zip(parts, counts, strict=True)])
+
+
+def dictionary_from_pairs(signals: Tensor, codes: Tensor) -> Tensor:
+    """argmin_D ‖X − Z Dᵀ‖² + ε‖D‖²: the dictionary, (n, m), that rebuilds X from Z best."""
+    z, x = codes.double(), signals.double()
+    gram = z.T @ z
+    ridge = RIDGE * gram.diagonal().mean().clamp(min=1e-30)
+    solved: Tensor = torch.linalg.solve(gram + ridge * torch.eye(len(gram)).double(), z.T @ x)
+    return solved.T
+
+
+def network_for_codes(
+    model: str,
+    dictionary: Tensor,
+    codes: Tensor,
+    num_layers: int,
+    *,
+    p: float = 2.0,
+    learn_p: bool = True,
+    radius: float | None = None,
+    unit: float = 1.0,
+    seed: int = 0,
+    **options: Any,
+) -> CodingNetwork:
+    """Return the unrolled algorithm for a dictionary, ready to learn codes in a given unit.
+
+    The network sees D and x scaled so that the spectral norm of D is 1.
+
+    Args:
+        model: FWNet, MLP, LISTA or LCoD.
+        dictionary: D, of shape (n, m).
+        codes: The codes to learn, of shape (count, m).
+        num_layers: T.
+        p: For FWNet, the exponent, or the start of a learned one.
+        learn_p: For FWNet, whether p is learned.
+        radius: For FWNet, the radius of the ball. None learns one per layer, from the largest norm
+            of a code.
+        unit: The network gives codes divided by this number.
+        seed: For MLP, the seed of its random weights.
+        options: Further arguments of the network.
+    """
+    dictionary = dictionary.float()
+    if not dictionary.isfinite().all():
+        raise FwnetError("the dictionary must be finite in float32, got NaN or infinity")
+    norm = torch.linalg.matrix_norm(dictionary, ord=2).item()
+    scale = 1 / norm if norm > 0 else 1.0
+    kind: Any = MODELS[model]
+    options["input_scale"] = scale / unit
+    if model == "MLP":  # starts at random
+        n, m = dictionary.shape
+        generator = keyed_generator(seed, "weights")
+        return cast("CodingNetwork", kind(n, m, num_layers, generator=generator, **options))
+    if model == "FWNet":
+        options |= {"p": p, "learn_p": learn_p, "learn_radius": radius is None}
+        if radius is None:
+            radius = float(lp_norm(codes.double(), p).max()) or unit
+        options["radius"] = radius / unit
+    network = kind.from_dictionary(dictionary * scale, num_layers, **options)
+    return cast("CodingNetwork", network)

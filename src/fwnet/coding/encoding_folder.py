@@ -1,0 +1,202 @@
+"""An unfinished encoding on disk, so that a killed run can continue.
+
+    codes.npy.parts/
+      manifest.json       what the codes depend on, and how many rows are done
+      codes.npy           the codes, written in order
+      certificates.npy    one record per row
+      lock                held by the process that works here
+
+Rows count as done once the manifest says so, and it is replaced only after they are on the disk.
+A run that continues overwrites everything behind them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+
+from fwnet.coding.array_files import EncodeError, open_rows, write_parquet
+from fwnet.files import write_whole
+from fwnet.progress import Progress, ProgressCallback
+
+__all__ = ["EncodingFolder"]
+
+OURS = MANIFEST, CODES, CERTIFICATES, LOCK = (
+    "manifest.json",
+    "codes.npy",
+    "certificates.npy",
+    "lock",
+)
+TEMPORARY = re.compile(r"\.manifest\.json-[0-9a-f]{8}\.tmp")
+
+
+class EncodingFolder:
+    """The folder of an unfinished output, locked while it is open.
+
+    Attributes:
+        rows_done: Number of rows that are coded, counted from the first.
+    """
+
+    def __init__(self, output: Path, num_rows: int) -> None:
+        self.output, self.num_rows = output, num_rows
+        self.path = output.with_name(f"{output.name}.parts")
+        self.rows_done = 0
+        self._manifest = self.path / MANIFEST
+        self._identity: dict[str, Any] = {}
+        self._lock: Any = None
+
+    def __enter__(self) -> Self:
+        self.path.mkdir(exist_ok=True)
+        others = sorted({path.name for path in self.path.iterdir()}.difference(OURS))
+        for name in others:
+            if not TEMPORARY.fullmatch(name):
+                raise EncodeError(
+                    f"{self.path} must hold nothing but an unfinished encoding, got {name!r}"
+                )
+        self._take_lock()
+        for name in others:
+            (self.path / name).unlink(missing_ok=True)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            if not self._manifest.exists():  # removed while the lock keeps other processes out
+                with contextlib.suppress(OSError):
+                    for name in OURS:
+                        (self.path / name).unlink(missing_ok=True)
+                    self.path.rmdir()
+        finally:
+            if self._lock is not None:
+                self._lock.close()
+
+    def check_consent(self, places: list[Path], *, resume: bool, force: bool) -> None:
+        """Raise if an unfinished run or an existing file would be overwritten without consent."""
+        begun = self._manifest.exists()
+        if begun and not (resume or force):
+            raise EncodeError(
+                f"{self.path} holds an unfinished encoding: continue it with --resume, or start "
+                "over with --force"
+            )
+        # Killed while it put the output in place: the run that began had consent.
+        complete = begun and resume and self._read()["rows_done"] == self.num_rows
+        for place in places:
+            if place.exists() and not (force or complete):
+                raise EncodeError(f"{place} exists; overwrite it with --force")
+
+    def begin(self, identity: dict[str, Any], *, resume: bool) -> None:
+        """Continue an encoding of the same identity, or start over without `resume`."""
+        self._identity = identity
+        if resume and self._manifest.exists():
+            found = self._read()
+            self.rows_done = found.pop("rows_done")
+            self._compare(found)
+        else:
+            self._write_manifest()
+
+    def append(self, codes: np.ndarray, records: np.ndarray) -> None:
+        """Write the codes and the certificates of the next rows."""
+        for name, block in ((CODES, codes), (CERTIFICATES, records)):
+            path = self.path / name
+            if self.rows_done == 0:
+                shape = (self.num_rows, *block.shape[1:])
+                np.lib.format.open_memmap(path, mode="w+", dtype=block.dtype, shape=shape)
+            header_bytes = _mapped(path).offset
+            # Written as a file: on a full disk that raises, while a memory map ends the process.
+            with path.open("r+b") as file:
+                file.seek(header_bytes + self.rows_done * block[:1].nbytes)
+                file.write(np.ascontiguousarray(block).data)
+                file.flush()
+                os.fsync(file.fileno())
+        self.rows_done += len(codes)
+        self._write_manifest()
+
+    def certificates(self) -> np.ndarray:
+        """Return the records of all rows, mapped into memory."""
+        records: np.ndarray = _mapped(self.path / CERTIFICATES)
+        return records
+
+    def deliver(
+        self, certificates: Path | None, group_rows: int, progress: ProgressCallback
+    ) -> None:
+        """Put the output, and the certificates if asked for, in place; nothing is left to do then.
+
+        After a kill the same call continues: an output that is no longer here is in its place.
+
+        Args:
+            certificates: Where to copy the certificates.
+            group_rows: Rows per row group of a parquet file.
+            progress: Called with a `Progress` while a parquet file is written.
+        """
+        codes, records = self.path / CODES, self.path / CERTIFICATES
+        if certificates is not None:
+            with records.open("rb") as source:  # copied, as the place may be on another disk
+                write_whole(certificates, lambda file: shutil.copyfileobj(source, file))
+        if codes.exists() or not self.output.exists():
+            if self.output.suffix == ".npy":
+                codes.replace(self.output)
+            else:
+                write_whole(self.output, lambda file: self._convert(file, group_rows, progress))
+        self._manifest.unlink()
+
+    def _convert(self, file: BinaryIO, group_rows: int, progress: ProgressCallback) -> None:
+        """Write the codes as parquet."""
+        done = 0
+
+        def report(block: np.ndarray) -> np.ndarray:
+            nonlocal done
+            done += len(block)
+            progress(Progress("writing", done, self.num_rows))
+            return block
+
+        write_parquet(file, map(report, open_rows(self.path / CODES).blocks(0, group_rows)))
+
+    def _take_lock(self) -> None:
+        if sys.platform == "win32":  # no lock there: users must not start two runs on one output
+            return
+        import fcntl
+
+        self._lock = (self.path / LOCK).open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._lock.close()
+            raise EncodeError(f"another process is at work in {self.path}") from error
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            found = dict(json.loads(self._manifest.read_text(encoding="utf-8")))
+            return {**found, "rows_done": int(found["rows_done"])}
+        except (ValueError, KeyError, TypeError) as error:
+            raise EncodeError(
+                f"{self._manifest} cannot be read; start over with --force"
+            ) from error
+
+    def _write_manifest(self) -> None:
+        manifest = {**self._identity, "rows_done": self.rows_done}
+        write_whole(self._manifest, json.dumps(manifest, indent=2))
+
+    def _compare(self, found: dict[str, Any]) -> None:
+        """Raise if the rows were coded from something else."""
+        differences = []
+        for name in self._identity | found:
+            was, now = found.get(name), self._identity.get(name)
+            if was != now:
+                is_digest = len(f"{was or now}") == 64
+                differences.append(name if is_digest else f"{name} (was {was}, now {now})")
+        if differences:
+            raise EncodeError(
+                f"{self.path} was started with other inputs: {', '.join(differences)} differs; "
+                "repeat the first command, or start over with --force"
+            )
+
+
+def _mapped(path: Path) -> Any:
+    return np.lib.format.open_memmap(path, mode="r")
