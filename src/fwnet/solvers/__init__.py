@@ -1,4 +1,4 @@
-"""Who looks for the best feasible point: certified solvers, and the classical ones beside them."""
+"""Solvers: certified codes from `solve`, and the classical methods to compare with."""
 
 from fwnet.solvers.certified import METHODS, Auto, solve
 from fwnet.solvers.coordinate_descent import CoordinateDescent
@@ -11,7 +11,7 @@ from fwnet.solvers.penalized import solve_penalized
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.solution import Solution, Status
 from fwnet.solvers.splitting import ADMM
-from fwnet.solvers.step_rules import Backtracking, FixedStep, Harmonic, ShortStep
+from fwnet.solvers.step_rules import Harmonic, ShortStep
 
 __all__ = [
     "ADMM",
@@ -21,9 +21,7 @@ __all__ = [
     "KSVD",
     "METHODS",
     "Auto",
-    "Backtracking",
     "CoordinateDescent",
-    "FixedStep",
     "FrankWolfe",
     "Harmonic",
     "PairwiseFrankWolfe",

@@ -1,10 +1,10 @@
-"""ISTA and FISTA: gradient steps, each brought back by the regularizer's proximal operator.
+"""ISTA and FISTA: gradient steps, each followed by a proximal operator.
 
     z ← prox(y + Dᵀ(x − Dy)/L),      L = ‖D‖²
 
-For a constraint the proximal operator is the projection on the set; for the penalty λ‖z‖₁ it is
-soft thresholding. ISTA has y = z. FISTA extrapolates, y = z + β(z − z_before), and forgets its
-momentum, row by row, when that leads uphill.
+For a constraint the proximal operator is the projection onto the set; for the penalty λ‖z‖₁ it is
+soft thresholding. ISTA has y = z. FISTA extrapolates, y = z + β(z − z_before), and resets the
+momentum of a row when the objective would increase.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["FISTA", "ISTA"]
 
 @dataclass(frozen=True)
 class ProximalState(RowState):
-    """The iterate, and the point from which the next step is taken."""
+    """The iterate, and the point at which the next step starts."""
 
     problem: Problem
     x: Tensor
@@ -41,7 +41,7 @@ class ISTA(BindableMethod):
     max_steps: int = 20_000
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Proximal:
-        """Make it ready for the rows of a problem."""
+        """Return the method for this problem."""
         return _Proximal(problem, tol, accelerated=False)
 
 
@@ -52,7 +52,7 @@ class FISTA(BindableMethod):
     max_steps: int = 20_000
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Proximal:
-        """Make it ready for the rows of a problem."""
+        """Return the method for this problem."""
         return _Proximal(problem, tol, accelerated=True)
 
 
