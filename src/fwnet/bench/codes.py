@@ -1,4 +1,4 @@
-"""Certified codes a second: `solve` beside CVXPY, on the paper's synthetic data."""
+"""Certified codes from `solve`, compared with CVXPY on the paper's synthetic data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TARGETS = {torch.float64: 1 / 150, torch.float32: 1 / 400}
 
 
 def run(options: Options) -> Report:
-    """Time a sample of p = 1.3, certify all of them, and compare with CVXPY at every p."""
+    """Time codes at p = 1.3, certify all of them, and compare with CVXPY at every p."""
     on_gpu = options.device.type == "cuda"
     baseline = "codes" if on_gpu else "CVXPY with Clarabel, a sample, all cores"
     report = options.report("codes", baseline)
@@ -39,7 +39,7 @@ def run(options: Options) -> Report:
 
 
 def paper_data(count: int, n: int = 50, m: int = 100) -> tuple[Tensor, Tensor]:
-    """Codes projected on the ball of radius 5, unit-norm atoms, noise of deviation 0.1."""
+    """Return signals and dictionary: codes of radius 5, unit-norm atoms, noise of σ = 0.1."""
     data = synthetic_codes(
         P,
         num_train=count,
@@ -55,7 +55,7 @@ def paper_data(count: int, n: int = 50, m: int = 100) -> tuple[Tensor, Tensor]:
 
 
 def _run_beside_cvxpy(options: Options, report: Report) -> None:
-    """All times are those of one sample, both ways using all cores."""
+    """Compare the time per sample; both solvers use all cores."""
     for n, m in SHAPES:
         count = 1_500 if options.quick or m > 100 else 15_000
         x, dictionary = paper_data(count, n, m)
@@ -109,7 +109,7 @@ def _certificates(x: Tensor, dictionary: Tensor, ball: fwnet.LpBall, tol: float)
 
 
 def _agreement(count: int) -> dict[str, Any]:
-    """Largest differences of objective and code from CVXPY's, and CVXPY's own gap, at every p."""
+    """Return the largest differences from CVXPY's objectives and codes, and CVXPY's gap."""
     x, dictionary = paper_data(count)
     notes = {}
     for p in AGREEMENT_EXPONENTS:
@@ -130,7 +130,7 @@ def _agreement(count: int) -> dict[str, Any]:
 
 
 def _time_cvxpy(x: Tensor, dictionary: Tensor, radius: float) -> dict[str, float]:
-    """Seconds a sample with one process on every core, without looking for the least norm."""
+    """Return seconds per sample with one process per core, without the least norm."""
     processes = os.cpu_count() or 1
     parts = [part.numpy() for part in x.chunk(processes)]
     context = multiprocessing.get_context("spawn")
@@ -149,10 +149,10 @@ def _time_cvxpy(x: Tensor, dictionary: Tensor, radius: float) -> dict[str, float
 
 
 def _solve_with_cvxpy(job: tuple[Any, ...]) -> float:
-    """What a user would write; returns the seconds it took."""
+    """Solve as a user of CVXPY would; return the seconds."""
     import cvxpy
 
-    cp: Any = cvxpy  # carries no annotations
+    cp: Any = cvxpy  # has no annotations
     rows, dictionary, radius, reuse = job
     z, parameter = cp.Variable(dictionary.shape[1]), cp.Parameter(dictionary.shape[0])
 
@@ -163,7 +163,7 @@ def _solve_with_cvxpy(job: tuple[Any, ...]) -> float:
     kept = problem(parameter)
     if reuse:
         parameter.value = rows[0]
-        kept.solve(solver=cp.CLARABEL)  # compiled once, not counted
+        kept.solve(solver=cp.CLARABEL)  # compile once, untimed
     start = time.perf_counter()
     for x in rows:
         if reuse:

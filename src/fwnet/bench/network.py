@@ -1,4 +1,4 @@
-"""One training step of the paper's convolutional network, T = 4 and 64 maps, batch 128 of 48×48."""
+"""Training steps of the paper's convolutional network: T = 4, 64 maps, 128 images of 48 × 48."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["run"]
 
 BASELINE = "plain operators"
 COMPILED = "plain operators, torch.compile"
-STEPS = 10  # in a row, so that Python runs ahead of the GPU as it does in training
+STEPS = 10  # per measurement, so that Python runs ahead of the GPU as in training
 
 
 class Network(nn.Module):
@@ -47,9 +47,9 @@ class Network(nn.Module):
 
 
 def run(options: Options) -> Report:
-    """Eager, compiled and fused, then the time without the unit and without the optimizer."""
+    """Compare eager, compiled and fused steps, and steps without pool_p or the optimizer."""
     report = options.report("network", baseline=BASELINE)
-    torch.backends.cudnn.benchmark = True  # for all candidates alike
+    torch.backends.cudnn.benchmark = True  # for all candidates
     shape = (8, 1, 24, 24) if options.quick or options.device.type == "cpu" else (128, 1, 48, 48)
     generator = torch.Generator(options.device).manual_seed(0)
     clean = torch.rand(shape, generator=generator, device=options.device)
@@ -82,9 +82,9 @@ def run(options: Options) -> Report:
 
 
 def speedups(times: dict[str, float]) -> dict[str, str | float]:
-    """The same mode first (eager, compiled, in TF32), then the fastest, then the parts of a step.
+    """Return ratios of the same mode (eager, compiled, in TF32), the fastest, and parts of a step.
 
-    The compiled pair differs in memory format: the fused one has its channels last.
+    The compiled pair differs in memory format: the fused one uses channels last.
     """
     whole, convolutions = times["fused step, channels last"], times["convolutions alone"]
     optimizer = whole - times["fused step without optimizer"]
@@ -106,7 +106,7 @@ def speedups(times: dict[str, float]) -> dict[str, str | float]:
 
 
 def graph_candidates(noisy: Tensor, clean: Tensor) -> dict[str, Callable[[int], object]]:
-    """The fused step replayed as a CUDA graph: eager or compiled, in TF32 or in bf16."""
+    """Return the fused step as CUDA graphs: eager or compiled, in TF32 or bf16."""
     return {
         f"fused step, {how}, CUDA graph{suffix}": cuda_graph(
             training_step(noisy, clean, compiled=compiled, channels_last=True, bf16=bf16)
@@ -127,7 +127,7 @@ def training_step(
     without_unit: bool = False,
     without_optimizer: bool = False,
 ) -> Callable[[int], object]:
-    """Build a network with its optimizer and return a call that trains it for one step."""
+    """Return a function that trains a new network for STEPS steps."""
     torch.manual_seed(0)
     unit = _sum_alone if without_unit else frank_wolfe_step
     network = Network(unit).to(noisy.device)
@@ -163,12 +163,12 @@ def training_step(
 def _sum_alone(
     _z: Tensor | None, a: Tensor, b: Tensor | None, *_: Tensor, **_options: int
 ) -> Tensor:
-    """Stand in for the unit at the price of one addition, to leave the convolutions' share."""
+    """Replace pool_p by an addition, to measure the convolutions alone."""
     return a if b is None else a + b
 
 
 def cuda_graph(step: Callable[[int], object]) -> Callable[[int], object]:
-    """Record the whole training step once and replay it: no launch waits for Python."""
+    """Record the training steps as a CUDA graph and return its replay."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -176,8 +176,8 @@ def cuda_graph(step: Callable[[int], object]) -> Callable[[int], object]:
             step(index)
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):  # all STEPS of them
+    with torch.cuda.graph(graph):
         step(0)
 
-    recorded = (graph, step)  # the graph works on the memory of the step, which must live as long
+    recorded = (graph, step)  # the graph uses the memory of the step: keep both
     return lambda _: recorded[0].replay()

@@ -1,4 +1,4 @@
-"""Networks with a published name, in one registry."""
+"""Published networks, all in one registry."""
 
 from fwnet.models.classifiers import CodeClassifier, FeedForward
 from fwnet.models.coding_network import CodingNetwork

@@ -1,4 +1,4 @@
-"""VDSR (Kim et al., 2016): the deep network for super-resolution that the paper compares with."""
+"""VDSR (Kim et al., 2016): the super-resolution network the paper compares with."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["VDSR"]
 class VDSR(DnCNN):
     """y = x + W_L ∗ a_{L−1},   a_l = relu(W_l ∗ a_{l−1} + b_l),   a_0 = x, an enlarged image.
 
-    `DnCNN`, which was made after it, without its batch normalization unless that is asked for.
-    Twenty layers of 64 maps are the published one.
+    Equal to `DnCNN` without batch normalization. The published network has 20 layers of 64 maps.
 
     Args:
-        num_layers: L, the number of convolutions.
-        channels: The number of maps.
-        in_channels: 1 for luma.
-        kernel_size: The side of all kernels, odd.
-        batch_norm: Whether inner convolutions are normalized, as the paper tries.
-        noise_level_input: Whether the first convolution sees one more map, which holds σ.
-        output_gain: How large W_L is at first, as of `DnCNN`.
-        generator: Where the initial weights come from.
+        num_layers: L, the number of convolutions (default 20).
+        channels: The number of feature maps (default 64).
+        in_channels: 1 for luma (default).
+        kernel_size: The side of all kernels, odd (default 3).
+        batch_norm: Whether inner convolutions are normalized, as the paper tries (default False).
+        noise_level_input: Whether the first convolution gets one more channel, which holds σ
+            (default False).
+        output_gain: The initial scale of W_L, as in `DnCNN` (default 1).
+        generator: The random generator of the initial weights.
     """
 
     def __init__(

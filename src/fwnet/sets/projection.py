@@ -198,8 +198,8 @@ def _solve_rows(log_a: Tensor, p: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
         slope = ((p * x - log_sum).exp() * dx_dnu).sum(-1, keepdim=True)
         low, high = torch.where(excess > 0, nu, low), torch.where(excess < 0, nu, high)
 
-        # Newton in μ on ‖t‖^(1−p), written for ν = log μ. If that leaves the bracket, Newton in ν on
-        # log ‖t‖, which is linear where μ is much too large. If both do, halve the bracket.
+        # Newton in μ on ‖t‖^(1−p), written for ν = log μ. If that leaves the bracket, Newton in ν
+        # on log ‖t‖, which is linear where μ is much too large. If both do, halve the bracket.
         ahead = torch.where((high - low).isfinite(), (low + high) / 2, nu + excess.sign())
         for step in (-excess / slope, torch.log1p(-torch.expm1(s * excess) / (s * slope))):
             trial = nu + step

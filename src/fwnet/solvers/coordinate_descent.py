@@ -54,9 +54,7 @@ class CoordinateDescent(BindableMethod):
         if p != 1:
             raise ValueError(f"p must be 1 for coordinate descent (an L1 norm), got {p}")
         if problem.factors is not None:
-            raise ValueError(
-                "weights must have shape (n,) for coordinate descent, got one for every entry"
-            )
+            raise ValueError("weights must have shape (n,) for coordinate descent, got (…, n)")
         return _Coordinates(problem, tol)
 
 

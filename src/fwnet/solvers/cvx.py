@@ -57,9 +57,7 @@ class CVX(BindableMethod):
         except ImportError as error:
             raise ImportError('method "cvx" needs CVXPY: pip install "fwnet[cvx]"') from error
         if not isinstance(problem, Constrained | Penalized):
-            raise TypeError(
-                f"problem must be constrained or penalized, got {type(problem).__name__}"
-            )
+            raise TypeError(f"expected a coding problem, got {type(problem).__name__}")
         if isinstance(problem, Constrained) and not isinstance(problem.convex_set, LpBall):
             raise TypeError(f'method "cvx" takes LpBall, got {type(problem.convex_set).__name__}')
         return _Rows(cp, problem, self)

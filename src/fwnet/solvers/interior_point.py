@@ -7,8 +7,8 @@ In whitened coordinates, with multipliers a, b > 0, the pair of problems of `dua
 
 and Λv + Vz = x where the constraint binds, Vz = x where an exact code exists. The bound τ is free,
 with given Σ(a + b), if it is the minimized norm or the dual norm, and fixed otherwise. Both cases
-share the code below, for the bounded vector (y or z) and the free one (z or y). Mehrotra's predictor
-and corrector share one factorization of V diag(w) Vᵀ (+ Λ) per step.
+share the code below, for the bounded vector (y or z) and the free one (z or y). Mehrotra's
+predictor and corrector share one factorization of V diag(w) Vᵀ (+ Λ) per step.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class InteriorPoint:
         """Return the code, moved to the nearby face, and the dual vector."""
         _, bound = self._bound(state)
         state = dataclasses.replace(state, binds=state.binds | state.target.binds(bound))
-        # An entry is at its bound if its multiplier exceeds its slack, both relative to their scale.
+        # An entry is at its bound if its multiplier exceeds its slack, both in relative units.
         multiplier = torch.maximum(state.upper, state.lower)
         slack = torch.minimum(state.slack_up, state.slack_low)
         at_bound = multiplier / multiplier.amax(-1, keepdim=True) * (state.level / slack)
@@ -161,7 +161,7 @@ class InteriorPoint:
         return dual_norm, dot(state.target.x, state.v) / dual_norm
 
     def _code(self, state: InteriorState) -> Tensor:
-        """Return z, scaled into the ball where the constraint binds and projected onto Vz = x elsewhere."""
+        """Scale z into the ball where the constraint binds; elsewhere project it onto Vz = x."""
         z = state.upper - state.lower if self.p == 1 else state.bounded
         white = state.target.white
         exact = z + white.analyze(state.target.x - white.synthesize(z))

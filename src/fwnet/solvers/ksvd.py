@@ -2,8 +2,8 @@
 
     min_{D, Z} ½‖X − ZDᵀ‖²   s.t.  ‖z_i‖₀ ≤ k for every code,  ‖d_j‖ = 1 for every atom
 
-The codes come from orthogonal matching pursuit. Then every atom and its coefficients become the best
-rank-1 approximation of the residual, without that atom, of the samples that use it.
+The codes come from orthogonal matching pursuit. Then every atom and its coefficients become the
+best rank-1 approximation of the residual, without that atom, of the samples that use it.
 """
 
 from __future__ import annotations

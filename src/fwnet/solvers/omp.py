@@ -47,7 +47,7 @@ def omp(
     x, dictionary, _ = checked_problem(x, dictionary, None)
     if (num_nonzeros is None) == (noise is None):
         raise ValueError(
-            f"expected either num_nonzeros or noise, got num_nonzeros={num_nonzeros!r}, noise={noise!r}"
+            f"expected num_nonzeros or noise, got num_nonzeros={num_nonzeros!r}, noise={noise!r}"
         )
     n, m = dictionary.shape
     if num_nonzeros is not None and not 1 <= num_nonzeros <= min(n, m):

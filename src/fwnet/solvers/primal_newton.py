@@ -8,9 +8,9 @@ In whitened coordinates, with N = ‖z‖_p, s = sign(z)(|z|/N)^(p−1) and y = 
 
 The Hessian of ½N² is H = (p−1)·diag((|z|/N)^(p−2)) + (2−p)·s sᵀ, whose inverse is known, so either
 Newton system reduces to one with the matrix V H⁻¹ Vᵀ (+ λΛ). The curvature of an entry near 0
-vanishes, so its inverse is bounded. The second problem moves along Vz = x and decreases N; the first
-moves along the sphere N = c and decreases the residual. Large p are reached through a sequence of
-increasing exponents.
+vanishes, so its inverse is bounded. The second problem moves along Vz = x and decreases N; the
+first moves along the sphere N = c and decreases the residual. Large p are reached through a
+sequence of increasing exponents.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class PrimalNewton:
         return state.target.answer(state.z, torch.where(vanished, state.witness, state.v))
 
     def _placed(self, state: PrimalState) -> PrimalState:
-        """Project z onto the sphere or onto Vz = x; move rows whose bound exceeds c to the sphere."""
+        """Project z onto the sphere or Vz = x; move rows whose bound exceeds c to the sphere."""
         p = self.path[state.rung]
         target, white = state.target, state.target.white
         bound = dot(target.x, state.v) / self._dual_norm(state)
@@ -145,7 +145,7 @@ class PrimalNewton:
         flat = a.clamp(min=torch.finfo(a.dtype).tiny).pow(2 - p).clamp_(max=FLATTEST) / (p - 1)
         vz = white.synthesize(z)
         y = white.analyze(state.v)
-        # Use units in which λ = 1, so that y = N·s at the solution of either problem. There λ equals
+        # Use units in which λ = 1, so that y = N·s at the solution of either problem. There λ is
         # both ⟨z, y⟩/N² and ‖y‖_q/N; elsewhere the first is at most the second.
         largest = self._dual_norm(state) / norm
         multiplier = torch.maximum(dot(z, y) / norm.square(), 0.1 * largest)

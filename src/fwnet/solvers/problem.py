@@ -78,7 +78,7 @@ class Problem(ABC):
             start=None if self.start is None else self.start.to(dtype),
             given_in=self.given_in or self.dictionary.dtype,
         )
-        return self._with_decomposition(other, slice(None))
+        return self._share_white(other, slice(None))
 
     def select(self, rows: Tensor | slice) -> Self:
         """Return the problem of the given rows."""
@@ -86,11 +86,9 @@ class Problem(ABC):
             return self
         factors = None if self.factors is None else self.factors[rows]
         start = None if self.start is None else self.start[rows]
-        return self._with_decomposition(
-            dataclasses.replace(self, factors=factors, start=start), rows
-        )
+        return self._share_white(dataclasses.replace(self, factors=factors, start=start), rows)
 
-    def _with_decomposition(self, other: Self, rows: Tensor | slice) -> Self:
+    def _share_white(self, other: Self, rows: Tensor | slice) -> Self:
         """Return `other` with the decomposition of this problem, if it was computed already."""
         if "white" in self.__dict__:
             other.__dict__["white"] = self.white.select(rows)

@@ -3,10 +3,10 @@
     z = prox(s),   w = argmin ½‖x − Dw‖² + ½ρ‖w − (2z − s)‖²,   s ← s + β(w − z)
 
 This is the alternating direction method of multipliers in the form of Douglas and Rachford: one
-vector s per row, where s − z is the multiplier divided by ρ. In whitened coordinates w costs two products and
-a division by h + ρ, where h are the eigenvalues of DᵀD, whatever their spread. So it takes tens
-of iterations where gradient methods take hundreds. Use it for loose tolerances: near the solution
-other methods converge faster.
+vector s per row, where s − z is the multiplier divided by ρ. In whitened coordinates w costs two
+products and a division by h + ρ, where h are the eigenvalues of DᵀD, whatever their spread. So it
+takes tens of iterations where gradient methods take hundreds. Use it for loose tolerances: near the
+solution other methods converge faster.
 """
 
 from __future__ import annotations

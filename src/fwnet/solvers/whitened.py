@@ -132,7 +132,7 @@ class Target(RowState):
         return cls(coordinates / length, scaled, unit, white)
 
     def binds(self, bound: Tensor) -> Tensor:
-        """Return whether a lower bound on the norm of exact codes exceeds c by more than rounding."""
+        """Return whether a lower bound on the norm of exact codes exceeds c, beyond rounding."""
         return bound > self.radius * (1 + 64 * torch.finfo(self.x.dtype).eps)
 
     def answer(self, code: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
