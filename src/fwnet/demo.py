@@ -126,7 +126,7 @@ def show_oracle() -> Section:
     return Section(
         "oracle",
         "The oracle: the point of each ball that minimizes ⟨s, u⟩",
-        "Each dot is LpBall(p).lmo(u). There Hölder's bound ⟨s, u⟩ ≥ −‖u‖_q holds with equality; the "
+        "Each dot is LpBall(p).lmo(u), where Hölder's bound ⟨s, u⟩ ≥ −‖u‖_q is an equality: the "
         f"largest difference here is {max(gaps):.1g}.",
         figure,
     )
@@ -154,8 +154,8 @@ def show_codes() -> Section:
     return Section(
         "codes",
         "Codes of one signal for several p",
-        "Codes of a signal with 50 entries and a dictionary of 100 atoms; the radius is half the norm "
-        f"of an exact code. {used[1.0]} entries are nonzero at p = 1 and {used[2.0]} at p = 2; at "
+        "Codes of a signal with 50 entries over 100 atoms; the radius is half the norm of an exact "
+        f"code. {used[1.0]} entries exceed 0.1% of the largest at p = 1, {used[2.0]} at p = 2. At "
         "p = ∞ most have the same magnitude. All codes are proven optimal: the largest gap is "
         f"{max(gaps):.0e}.",
         figure,
@@ -193,9 +193,9 @@ def show_certificates() -> Section:
     return Section(
         "certificates",
         "Every code has a certificate",
-        "For 200 codes at p = 1.3 and radius 2.5 the gap, relative to the energy of the signal, is "
-        f"{paper:.0e} after 1,000 steps of the paper's Frank-Wolfe iteration and {ours:.0e} after 6 "
-        "steps of fwnet.solve.",
+        "The largest gap of 200 codes (p = 1.3, radius 2.5), relative to the signal's energy, is "
+        f"{paper:.0e} after 1,000 steps of the paper's Frank-Wolfe iteration, and {ours:.0e} after "
+        "6 steps of fwnet.solve.",
         figure,
     )
 
@@ -247,9 +247,9 @@ def show_learning(
     return Section(
         "learning",
         "A network learns p along with its weights",
-        f"After {result.seconds:.0f} seconds of training on {num_train:,} pairs of signals and codes, "
-        f"a Frank-Wolfe network of 4 layers has changed p from 2 to {learned[-1]:.2f} (the codes were "
-        f"made with 1.3), and its error on new signals from {errors[0]:.2f} to {errors[-1]:.2f}. "
+        f"Trained for {result.seconds:.0f} seconds on {num_train:,} pairs of signals and codes, a "
+        f"Frank-Wolfe network of 4 layers changes p from 2 to {learned[-1]:.2f} (the true p is "
+        f"1.3) and its error on new signals from {errors[0]:.2f} to {errors[-1]:.2f}. "
         f"The exact solver, which knows p and D, has the error {solved:.2f}; its gaps are at most "
         f"{gap:.0e}.",
         figure,
@@ -271,9 +271,9 @@ def show_denoising(level: int = 25) -> Section:
     return Section(
         "denoising",
         "Denoising with a network that comes with the package",
-        f"With noise of σ = {level} this image has a PSNR of {ratios['noisy']:.1f} dB. fwnet.denoise, "
-        f"which estimates σ, restores it to {ratios['fwnet.denoise']:.1f} dB in {seconds:.1f} seconds "
-        "with a convolutional Frank-Wolfe network of 16 layers. For a file: fwnet denoise IN OUT.",
+        f"With noise of σ = {level} the PSNR is {ratios['noisy']:.1f} dB. fwnet.denoise "
+        f"estimates σ and reaches {ratios['fwnet.denoise']:.1f} dB in {seconds:.1f} seconds with a "
+        "convolutional Frank-Wolfe network of 16 layers. For a file: fwnet denoise IN OUT.",
         figure,
     )
 
@@ -294,9 +294,9 @@ def show_upscaling(scale: int = 3) -> Section:
     return Section(
         "upscaling",
         "Upscaling with a network that comes with the package",
-        f"This image was shrunk to {width} × {height} pixels and enlarged {scale} times: bicubic "
-        f"interpolation has a PSNR of {ratios['bicubic']:.2f} dB, fwnet.upscale "
-        f"{ratios['fwnet.upscale']:.2f} dB in {seconds:.1f} seconds. For a file: fwnet upscale IN OUT.",
+        f"Shrunk to {width} × {height} pixels and enlarged {scale} times. The PSNR is "
+        f"{ratios['bicubic']:.2f} dB for bicubic interpolation and {ratios['fwnet.upscale']:.2f} dB "
+        f"for fwnet.upscale, in {seconds:.1f} seconds. For a file: fwnet upscale IN OUT.",
         figure,
     )
 

@@ -9,7 +9,14 @@ import fwnet
 from fwnet import kernels
 from fwnet.functional import frank_wolfe_step
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+# Warnings of torch's own compiler are no faults of these tests; ours still are.
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU"),
+    *[
+        pytest.mark.filterwarnings(f"ignore:::{module}")
+        for module in (r"torch\._inductor", r"torch\._dynamo", r"torch\._functorch", "triton")
+    ],
+]
 
 
 def inputs(*shape, dtype=torch.float32):
