@@ -295,8 +295,8 @@ def show_upscaling(scale: int = 3) -> Section:
         "upscaling",
         "Upscaling with a network that comes with the package",
         f"Shrunk to {width} × {height} pixels and enlarged {scale} times. The PSNR is "
-        f"{ratios['bicubic']:.2f} dB for bicubic interpolation and {ratios['fwnet.upscale']:.2f} dB "
-        f"for fwnet.upscale, in {seconds:.1f} seconds. For a file: fwnet upscale IN OUT.",
+        f"{ratios['bicubic']:.2f} dB for bicubic interpolation and {ratios['fwnet.upscale']:.2f} "
+        f"dB for fwnet.upscale, in {seconds:.1f} seconds. For a file: fwnet upscale IN OUT.",
         figure,
     )
 

@@ -18,7 +18,7 @@ from fwnet.solvers import (
     PairwiseFrankWolfe,
     ShortStep,
 )
-from fwnet.solvers.step_rules import Line
+from fwnet.solvers.frank_wolfe import Line
 from tests.solvers.conformance import MethodConformance
 from tests.solvers.problems import EXPONENTS, gaussian, objective
 

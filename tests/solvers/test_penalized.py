@@ -55,13 +55,13 @@ def test_is_the_constrained_solution_of_its_own_norm(p):
     ],
 )
 def test_every_method_finds_the_lasso(method, num_atoms):
-    x, dictionary = gaussian(3, 10, num_atoms)
+    x, dictionary = gaussian(4, 10, num_atoms)
     if method == "cvx":
         pytest.importorskip("cvxpy")
     tol = 1e-6 if method == "cvx" else 1e-11
     solution = solve_penalized(x, dictionary, 0.1, method=method, tol=tol)
     assert solution.certified.all(), solution
-    for row in range(3):
+    for row in range(4):
         lasso = Lasso(alpha=0.01, fit_intercept=False, tol=1e-13, max_iter=10**6)
         lasso.fit(dictionary.numpy(), x[row].numpy())
         np.testing.assert_allclose(solution.code[row].numpy(), lasso.coef_, atol=1e-4)

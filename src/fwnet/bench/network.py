@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from fwnet.bench.harness import Options, Report, compare
-from fwnet.functional import frank_wolfe_step
 from fwnet.kernels import use_reference
+from fwnet.models import ConvFWNet
 
 __all__ = ["run"]
 
@@ -19,31 +19,15 @@ COMPILED = "plain operators, torch.compile"
 STEPS = 10  # per measurement, so that Python runs ahead of the GPU as in training
 
 
-class Network(nn.Module):
-    """z ← (1 − γ)·z + γ·pool_p(W_t z + W_0 x), then x + W_R z."""
+class Sums(nn.Module):
+    """Replaces the steps of the network by additions, to measure the convolutions alone."""
 
-    def __init__(self, unit: Callable[..., Tensor], channels: int = 64, layers: int = 4) -> None:
-        super().__init__()
-        self.unit = unit
-        self.first = nn.Conv2d(1, channels, 3, padding=1, bias=False)
-        self.middle = nn.ModuleList(
-            nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(layers - 1)
-        )
-        self.last = nn.Conv2d(channels, 1, 3, padding=1, bias=False)
-        self.log_excess = nn.Parameter(torch.tensor(0.5).log())
-        self.step_logits = nn.Parameter(
-            torch.tensor([2 / (t + 2.01) for t in range(layers)]).logit()
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Denoise x, of shape (b, 1, h, w)."""
-        excess, steps = self.log_excess.exp(), self.step_logits.sigmoid()
-        w0_x = self.first(x)
-        z = self.unit(None, w0_x, None, steps[0], excess, dim=1)
-        for convolution, step in zip(self.middle, steps[1:], strict=True):
-            z = self.unit(z, convolution(z), w0_x, step, excess, dim=1)
-        output: Tensor = x + self.last(z)
-        return output
+    def forward(self, w0_x: Tensor, matrices: Sequence[nn.Module]) -> Tensor:
+        """Return W_{T−1}(… W_1(W_0 x) + W_0 x …) + W_0 x."""
+        z = w0_x
+        for matrix in matrices:
+            z = matrix(z) + w0_x
+        return z
 
 
 def run(options: Options) -> Report:
@@ -129,8 +113,9 @@ def training_step(
 ) -> Callable[[int], object]:
     """Return a function that trains a new network for STEPS steps."""
     torch.manual_seed(0)
-    unit = _sum_alone if without_unit else frank_wolfe_step
-    network = Network(unit).to(noisy.device)
+    network = ConvFWNet(4, eps=0.0).to(noisy.device)
+    if without_unit:
+        network.steps = Sums()  # type: ignore[assignment]
     if channels_last:
         for parameter in network.parameters():
             if parameter.ndim == 4:
@@ -158,13 +143,6 @@ def training_step(
             call(index)
 
     return plain if reference else call
-
-
-def _sum_alone(
-    _z: Tensor | None, a: Tensor, b: Tensor | None, *_: Tensor, **_options: int
-) -> Tensor:
-    """Replace pool_p by an addition, to measure the convolutions alone."""
-    return a if b is None else a + b
 
 
 def cuda_graph(step: Callable[[int], object]) -> Callable[[int], object]:

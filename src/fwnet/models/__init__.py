@@ -4,7 +4,7 @@ from fwnet.models.classifiers import CodeClassifier, FeedForward
 from fwnet.models.coding_network import CodingNetwork
 from fwnet.models.conv_fwnet import ConvFWNet
 from fwnet.models.conv_lista import ConvLISTA
-from fwnet.models.dncnn import DnCNN
+from fwnet.models.dncnn import VDSR, DnCNN
 from fwnet.models.fwnet import MLP, FWNet
 from fwnet.models.image_model import ImageModel
 from fwnet.models.lcod import LCoD
@@ -21,7 +21,6 @@ from fwnet.models.model import (
 )
 from fwnet.models.patch_denoiser import PatchDenoiser
 from fwnet.models.srcnn import SRCNN
-from fwnet.models.vdsr import VDSR
 from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
 
 __all__ = [

@@ -22,14 +22,7 @@ class CodingNetwork(SignalModel):
     Subclasses implement the layers (`encode`) and the matrices for a dictionary
     (`_set_dictionary`). Depth, widths and weight sharing are the same for all of them.
 
-    Args:
-        num_features: n, the length of x.
-        num_atoms: m, the length of a code.
-        num_layers: T.
-        share_weights: Whether W_1 … W_{T−1} are one matrix.
-        reconstruct: Whether a last layer W_R (n × m) turns the code into a signal.
-        input_scale: A factor for the input, so that learning rates do not depend on its unit.
-            Rebuilt signals are divided by it.
+    The arguments are those of `FWNet`.
     """
 
     def __init__(

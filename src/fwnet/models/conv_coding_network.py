@@ -29,15 +29,7 @@ class ConvCodingNetwork(ConvolutionalModel):
     the kernels for a dictionary (`_set_atoms`). T layers have T + 1 convolutions from image to
     image. The initial kernels are normal, of variance 1/fan-in.
 
-    Args:
-        num_layers: T.
-        channels: m, the number of feature maps, the length of a code.
-        in_channels: 1 for gray, 3 for color.
-        kernel_size: The side of all kernels, odd.
-        residual: Whether the output is x + W_R z; otherwise W_R z.
-        noise_level_input: Whether W_0 gets one more channel, which holds σ.
-        share_weights: Whether W_1 … W_{T−1} are one kernel.
-        scale: Scale factor s: W_R gives s² numbers per pixel and channel: s × s pixels.
+    The arguments are those of `ConvFWNet`.
     """
 
     def __init__(

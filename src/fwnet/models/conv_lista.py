@@ -19,17 +19,9 @@ class ConvLISTA(ConvCodingNetwork):
     Every layer has one threshold per map, kept positive as softplus(ρ).
 
     Args:
-        num_layers: T.
-        channels: The number of feature maps (default 64).
-        in_channels: 1 for gray (default), 3 for color.
-        kernel_size: The side of all kernels, odd (default 3).
         threshold: The initial thresholds, > 0 (default 0.01).
-        share_weights: Whether W_1 … W_{T−1} are one kernel (default False).
-        residual: Whether the output is x + W_R ∗ z (default); otherwise W_R ∗ z.
-        noise_level_input: Whether W_0 gets one more channel, which holds σ (default False).
-        scale: Scale factor (default 1): y is `scale` times the height and width of x.
-        output_gain: The initial scale of W_R: its entries are N(0, gain²/fan-in) (default 1).
-        generator: The random generator of the initial weights.
+
+    The other arguments are those of `ConvFWNet`.
     """
 
     def __init__(

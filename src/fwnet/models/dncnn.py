@@ -1,4 +1,4 @@
-"""DnCNN (Zhang et al., 2017): the convolutional denoiser the paper compares with."""
+"""DnCNN (Zhang et al., 2017) and VDSR (Kim et al., 2016), which the paper compares with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fwnet.models.image_model import (
     set_normal,
 )
 
-__all__ = ["DnCNN"]
+__all__ = ["VDSR", "DnCNN"]
 
 
 class DnCNN(ConvolutionalModel):
@@ -79,3 +79,35 @@ class DnCNN(ConvolutionalModel):
 
     def _chain(self) -> list[nn.Conv2d]:
         return [*as_convolutions(self.hidden), self.last]
+
+
+class VDSR(DnCNN):
+    """y = x + W_L ∗ a_{L−1},   a_l = relu(W_l ∗ a_{l−1} + b_l),   a_0 = x, an enlarged image.
+
+    Equal to `DnCNN` without batch normalization. The published network has 20 layers of 64 maps.
+
+    The arguments are those of `DnCNN`.
+    """
+
+    def __init__(
+        self,
+        num_layers: int = 20,
+        channels: int = 64,
+        *,
+        in_channels: int = 1,
+        kernel_size: int = 3,
+        batch_norm: bool = False,
+        noise_level_input: bool = False,
+        output_gain: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(
+            num_layers,
+            channels,
+            in_channels=in_channels,
+            kernel_size=kernel_size,
+            batch_norm=batch_norm,
+            noise_level_input=noise_level_input,
+            output_gain=output_gain,
+            generator=generator,
+        )

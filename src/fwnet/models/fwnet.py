@@ -35,7 +35,8 @@ class FWNet(CodingNetwork):
         learn_step_sizes: Whether γ_t are learned (default True).
         share_weights: Whether W_1 … W_{T−1} are one matrix (default False).
         reconstruct: Whether a last layer W_R turns the code into a signal (default False).
-        input_scale: A factor for the input (default 1).
+        input_scale: A factor for the input, so that learning rates do not depend on its unit.
+            Rebuilt signals are divided by it (default 1).
         skip: Whether every layer adds W_0 x (default True), or only the first.
         activation: "pool_p", or "relu" for max(−u, 0) instead.
         linear_output: Whether the last layer uses −u instead (default False).

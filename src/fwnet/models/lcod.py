@@ -20,14 +20,10 @@ class LCoD(CodingNetwork):
     coordinate steps for ½‖x − Dz‖² + λ‖z‖₁. T layers make T − 1 updates.
 
     Args:
-        num_features: n, the length of x.
-        num_atoms: m, the length of a code.
-        num_layers: T.
         threshold: The initial thresholds θ, one per entry, > 0 (default 0.1).
         share_weights: Whether all updates share one S, as in the original (default True).
-        reconstruct: Whether a last layer W_R turns the code into a signal (default False).
-        input_scale: A factor for the input (default 1).
-        generator: The random generator of the initial weights.
+
+    The other arguments are those of `FWNet`.
     """
 
     def __init__(

@@ -20,15 +20,11 @@ class LISTA(CodingNetwork):
     has T − 1 matrices W_t, and T vectors of thresholds, kept positive as softplus(ρ).
 
     Args:
-        num_features: n, the length of x.
-        num_atoms: m, the length of a code.
-        num_layers: T.
         threshold: The initial thresholds, > 0 (default 0.1).
         share_weights: Whether the S_t are one matrix (default False). Every layer keeps its own
             thresholds.
-        reconstruct: Whether a last layer W_R turns the code into a signal (default False).
-        input_scale: A factor for the input (default 1).
-        generator: The random generator of the initial weights.
+
+    The other arguments are those of `FWNet`.
     """
 
     def __init__(

@@ -14,9 +14,7 @@ class PoolP(Exponent):
     """s = pool_p(u) along one axis: `fwnet.pool_p` with its own p.
 
     Args:
-        p: The exponent, or its initial value if it is learned (default 2; then 1 < p < ∞).
-        learn_p: Whether p is a parameter (default True).
-        bounds: The interval of a learned p; see `Exponent`.
+        p, learn_p, bounds: See `Exponent`.
         radius: The radius of the ball (default 1).
         dim: The axis of a row (default: the last); 1 pools across the channels of images.
         eps: See `fwnet.pool_p` (default 0); image models need it.

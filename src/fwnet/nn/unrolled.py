@@ -26,20 +26,9 @@ class Unrolled(nn.Module):
     Holds p, γ_t and the radius, but not the matrices, which may be dense or convolutions.
 
     Args:
-        num_layers: T.
-        p: The exponent, or its initial value (default 2).
-        learn_p: Whether p is learned (default True).
-        p_per_layer: Whether every layer has its own p (default False).
-        bounds: The interval of a learned p; see `Exponent`.
-        radius: The radius c of the ball (default 1).
-        learn_radius: Whether every layer learns its own radius, starting from c (default False).
-        step_sizes: The T values of γ_t, or their initial values (default 2/(t + 2)).
-        learn_step_sizes: Whether γ_t are learned (default True).
-        skip: Whether every layer adds W_0 x (default True), or only the first.
-        activation: "pool_p", or "relu" for max(−u, 0) instead; p and radius are then unused.
-        linear_output: Whether the last layer uses −u instead, so that outputs have both signs.
         dim: The axis of a code (default: the last).
-        eps: See `fwnet.pool_p` (default 0).
+
+    The other arguments are those of `fwnet.FWNet`.
     """
 
     def __init__(

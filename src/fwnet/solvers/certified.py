@@ -23,7 +23,7 @@ from fwnet.solvers.arguments import (
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.dual_newton import DIRECT_BELOW, DualNewton
-from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe
+from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe, ShortStep
 from fwnet.solvers.implicit import attach_gradient
 from fwnet.solvers.interior_point import InteriorPoint
 from fwnet.solvers.loop import BindableMethod, Limits, Method, Progress, iterate
@@ -33,7 +33,6 @@ from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.secular import Secular
 from fwnet.solvers.solution import Solution, Status
 from fwnet.solvers.splitting import ADMM
-from fwnet.solvers.step_rules import ShortStep
 
 __all__ = [
     "METHODS",

@@ -10,6 +10,7 @@ momentum of a row when the objective would increase.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -39,21 +40,18 @@ class ISTA(BindableMethod):
     """The iterative shrinkage-thresholding algorithm: error O(1/t)."""
 
     max_steps: int = 20_000
+    accelerated: ClassVar[bool] = False
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Proximal:
         """Return the method for this problem."""
-        return _Proximal(problem, tol, accelerated=False)
+        return _Proximal(problem, tol, self.accelerated)
 
 
 @dataclass(frozen=True)
-class FISTA(BindableMethod):
+class FISTA(ISTA):
     """ISTA with momentum and restarts: error O(1/t²), linear where the problem allows."""
 
-    max_steps: int = 20_000
-
-    def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Proximal:
-        """Return the method for this problem."""
-        return _Proximal(problem, tol, accelerated=True)
+    accelerated: ClassVar[bool] = True
 
 
 class _Proximal:
