@@ -114,5 +114,5 @@ def test_refused():
         solve_penalized(x, dictionary, 0.1, method="frank-wolfe")
     with pytest.raises(TypeError, match="x must be a tensor"):
         solve_penalized(x.numpy(), dictionary, 0.1)
-    with pytest.raises(ValueError, match="needs p = 1, got p = 1.5"):
+    with pytest.raises(ValueError, match=r"needs p = 1, got p = 1\.5"):
         solve_penalized(x, dictionary, 0.1, 1.5, method="fista")
