@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import matplotlib as mpl
@@ -29,6 +29,7 @@ from fwnet.progress import Progress
 __all__ = ["DemoReport", "write_demo"]
 
 EXPONENTS = (1.0, 1.3, 2.0, 4.0, math.inf)
+COLORS = [mpl.colormaps["viridis"](0.225 * i) for i in range(len(EXPONENTS))]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,13 @@ class Section:
     title: str
     text: str
     figure: Figure
+
+    @cached_property
+    def png(self) -> bytes:
+        """The figure as a PNG file."""
+        buffer = io.BytesIO()
+        self.figure.savefig(buffer, format="png", dpi=160)
+        return buffer.getvalue()
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ def write_demo(output: Path, progress: Callable[[str], None] = lambda _: None) -
         progress(message)
         section = make()
         sections.append(section)
-        (output / f"{section.name}.png").write_bytes(_png(section.figure))
+        (output / f"{section.name}.png").write_bytes(section.png)
     page = output / "index.html"
     page.write_text(_page(sections), encoding="utf-8")
     return DemoReport(page, [section.text for section in sections])
@@ -79,7 +87,7 @@ def show_pool() -> Section:
     axes = figure.subplots(1, len(EXPONENTS) + 1, sharey=True)
     bars = [("−u", -u, "0.6")] + [
         (f"p = {_label(p)}", fwnet.pool_p(u, p), color)
-        for p, color in zip(EXPONENTS, _colors(), strict=True)
+        for p, color in zip(EXPONENTS, COLORS, strict=True)
     ]
     for axis, (title, values, color) in zip(axes, bars, strict=True):
         axis.bar(range(len(values)), values.numpy(), color=color)
@@ -106,7 +114,7 @@ def show_oracle() -> Section:
     circle = torch.stack([angles.cos(), angles.sin()], dim=-1)
     figure = Figure(figsize=(6, 4.6), layout="constrained")
     axis = figure.subplots()
-    for p, color in zip(EXPONENTS, _colors(), strict=True):
+    for p, color in zip(EXPONENTS, COLORS, strict=True):
         ball = fwnet.LpBall(p)
         border = circle / ball.gauge(circle).unsqueeze(-1)
         s = ball.lmo(u)
@@ -137,9 +145,7 @@ def show_codes() -> Section:
     x, dictionary = _synthetic(rows=1)
     figure = Figure(figsize=(11, 2.6), layout="constrained")
     gaps, used = [], {}
-    for axis, p, color in zip(
-        figure.subplots(1, len(EXPONENTS)), EXPONENTS, _colors(), strict=True
-    ):
+    for axis, p, color in zip(figure.subplots(1, len(EXPONENTS)), EXPONENTS, COLORS, strict=True):
         # As many times the length of the shortest exact code, so that every p has the same task.
         exact = fwnet.solve(x, dictionary, fwnet.LpBall(p, 1e6)).code
         ball = fwnet.LpBall(p, 0.5 * fwnet.LpBall(p, 1.0).gauge(exact).item())
@@ -178,7 +184,7 @@ def show_certificates() -> Section:
     figure = Figure(figsize=(6.5, 3.6), layout="constrained")
     axis = figure.subplots()
     worst = {}
-    for (name, (method, most)), color in zip(methods.items(), _colors()[1:4], strict=True):
+    for (name, (method, most)), color in zip(methods.items(), COLORS[1:4], strict=True):
         steps = sorted({round(most ** (i / 12)) for i in range(13)})
         gaps = []
         for count in steps:
@@ -233,13 +239,13 @@ def show_learning(
     left, right = figure.subplots(1, 2)
     epochs = range(num_epochs + 1)
     learned = [2.0, *(record["p"] for record in result.history)]
-    left.plot(epochs, learned, color=_colors()[1], label="learned")
+    left.plot(epochs, learned, color=COLORS[1], label="learned")
     left.axhline(1.3, color="0.5", linestyle=":", label="true p")
     left.set(xlabel="epoch", ylabel="p")
     errors = [before, *(record["validation"] for record in result.history)]
-    right.plot(epochs, errors, color=_colors()[1], label="network, 4 layers")
+    right.plot(epochs, errors, color=COLORS[1], label="network, 4 layers")
     solved = fwnet.metrics.code_error(exact.code, data.test_codes.double()).item()
-    right.axhline(solved, color=_colors()[3], linestyle="--", label="fwnet.solve, certified")
+    right.axhline(solved, color=COLORS[3], linestyle="--", label="fwnet.solve, certified")
     right.set(xlabel="epoch", ylabel="error on new signals", ylim=(0, 1.1 * before))
     for axis in (left, right):
         axis.legend(frameon=False)
@@ -359,17 +365,6 @@ def _label(p: float) -> str:
     return "∞" if p == math.inf else f"{p:g}"
 
 
-def _colors() -> list[tuple[float, float, float, float]]:
-    palette = mpl.colormaps["viridis"]
-    return [palette(0.9 * i / (len(EXPONENTS) - 1)) for i in range(len(EXPONENTS))]
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=160)
-    return buffer.getvalue()
-
-
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
        color: #222; background: #fff }
@@ -383,7 +378,7 @@ def _page(sections: list[Section]) -> str:
     body = "\n".join(
         f"<h2>{html.escape(section.title)}</h2>\n<p>{html.escape(section.text)}</p>\n"
         f'<img alt="{html.escape(section.title)}" '
-        f'src="data:image/png;base64,{base64.b64encode(_png(section.figure)).decode()}">'
+        f'src="data:image/png;base64,{base64.b64encode(section.png).decode()}">'
         for section in sections
     )
     return (

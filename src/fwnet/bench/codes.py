@@ -6,7 +6,6 @@ import dataclasses
 import multiprocessing
 import os
 import time
-from functools import partial
 from typing import Any
 
 import torch
@@ -71,13 +70,8 @@ def _run_beside_cvxpy(options: Options, report: Report) -> None:
             for dtype, tol in ((torch.float64, 2e-11), (torch.float32, 1e-6)):
                 rows, matrix = x.to(dtype), dictionary.to(dtype)
                 name = f"solve, {str(dtype)[6:]}, tol {tol:g}"
-                (ours,) = compare(
-                    group,
-                    {name: partial(_solve, rows, matrix, ball, tol)},
-                    options,
-                    rounds=3 if options.quick else 7,
-                    warmup=1,
-                )
+                times = 3 if options.quick else 7
+                ours = _time_solve(group, name, (rows, matrix, ball, tol), options, times)
                 each = ours.milliseconds / count
                 ratio = 1e-3 * each / cvx[NEW]
                 target = TARGETS[dtype] if m == 100 else None
@@ -92,8 +86,17 @@ def _run_beside_cvxpy(options: Options, report: Report) -> None:
     report.notes |= _agreement(2 if options.quick else 50)
 
 
-def _solve(x: Tensor, dictionary: Tensor, ball: fwnet.LpBall, tol: float, _: int) -> object:
-    return fwnet.solve(x, dictionary, ball, tol=tol)
+def _time_solve(
+    group: str,
+    name: str,
+    arguments: tuple[Tensor, Tensor, fwnet.LpBall, float],
+    options: Options,
+    rounds: int,
+) -> Row:
+    x, dictionary, ball, tol = arguments
+    solve = {name: lambda _: fwnet.solve(x, dictionary, ball, tol=tol)}
+    (row,) = compare(group, solve, options, rounds=rounds, warmup=1, hide_launches=False)
+    return row
 
 
 def _certificates(x: Tensor, dictionary: Tensor, ball: fwnet.LpBall, tol: float) -> dict[str, Any]:
@@ -184,14 +187,7 @@ def _run_on_gpu(options: Options, report: Report) -> None:
             x = x.repeat(rows // len(x), 1)
             name = f"{rows:,} codes, {str(dtype)[6:]}"
             group = f"p = {P}, n = 50, m = 100, radius {radius:g}"
-            (row,) = compare(
-                group,
-                {name: partial(_solve, x, dictionary, ball, tol)},
-                options,
-                rounds=3,
-                warmup=1,
-                hide_launches=False,
-            )
+            row = _time_solve(group, name, (x, dictionary, ball, tol), options, rounds=3)
             report.rows.append(row)
             report.notes[f"{group}, {name}"] = {
                 "codes a second": 1e3 * rows / row.milliseconds,

@@ -18,9 +18,7 @@ the systems are solved directly, for a sequence of exponents that decreases to p
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -233,11 +231,11 @@ class DualNewton:
             )
             good |= trial.binds & ~part.binds
             accepted = good.squeeze(-1)
-            merged = _merge(merged, trial, rows, accepted)
+            merged = merged.put(rows[accepted], trial.select(accepted.nonzero().squeeze(-1)))
             rows = rows[~accepted]
             if not len(rows):
                 return merged
-        return _merge(merged, state.select(rows), rows, torch.ones_like(rows, dtype=torch.bool))
+        return merged.put(rows, state.select(rows))
 
     @staticmethod
     def _objective(state: DualState, binds: Tensor | None = None) -> Tensor:
@@ -249,14 +247,3 @@ class DualNewton:
             binds = state.binds
         size = dot(state.v, state.target.white.metric * state.v)
         return -0.5 * torch.where(binds, torch.where(state.binds, size, 0.0), state.bound.square())
-
-
-def _merge(into: DualState, part: DualState, rows: Tensor, accepted: Tensor) -> DualState:
-    changes: dict[str, Any] = {}
-    for field in dataclasses.fields(into):
-        value = getattr(into, field.name)
-        if isinstance(value, Tensor):
-            value = value.clone()
-            value[rows[accepted]] = getattr(part, field.name)[accepted]
-            changes[field.name] = value
-    return dataclasses.replace(into, **changes)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -125,7 +124,10 @@ class InteriorPoint:
         # A row with NaN or infinite results (a singular system) does not move.
         fine = (moved.v.sum(-1) + moved.upper.sum(-1)).isfinite().unsqueeze(-1)
         stuck = ~fine | (torch.maximum(primal, dual) < NO_STEP)
-        return dataclasses.replace(moved if fine.all() else _where(fine, moved, state), stuck=stuck)
+        if not fine.all():
+            rows = (~fine).squeeze(-1).nonzero().squeeze(-1)
+            moved = moved.put(rows, state.select(rows))
+        return dataclasses.replace(moved, stuck=stuck)
 
     def finished(self, state: InteriorState) -> Tensor:
         """Return which rows have a small gap or norm_gap, or cannot move."""
@@ -281,11 +283,3 @@ def _longest(state: InteriorState, move: Move) -> tuple[Tensor, Tensor]:
     )
     multipliers = torch.minimum(reach(state.upper, move.upper), reach(state.lower, move.lower))
     return slacks.clamp(max=1 / TO_THE_BORDER), multipliers.clamp(max=1 / TO_THE_BORDER)
-
-
-def _where(fine: Tensor, new: InteriorState, old: InteriorState) -> InteriorState:
-    names = ("v", "bounded", "level", "slack_up", "slack_low", "upper", "lower")
-    merged: dict[str, Any] = {
-        name: torch.where(fine, getattr(new, name), getattr(old, name)) for name in names
-    }
-    return dataclasses.replace(old, **merged)

@@ -25,3 +25,12 @@ class RowState:
             elif hasattr(value, "select"):
                 changes[field.name] = value.select(rows)
         return dataclasses.replace(self, **changes)
+
+    def put(self, rows: Tensor, part: Self) -> Self:
+        """Return a copy whose given rows are those of `part`; shared values stay."""
+        changes: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Tensor):
+                changes[field.name] = value.index_put((rows,), getattr(part, field.name))
+        return dataclasses.replace(self, **changes)
