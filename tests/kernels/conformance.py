@@ -1,4 +1,4 @@
-"""What every implementation of pool_p must pass, edge cases included."""
+"""Tests that every kernel must pass, edge cases included."""
 
 import math
 

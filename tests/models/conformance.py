@@ -1,4 +1,4 @@
-"""What every model must do, and every kind of model besides; a model's test class inherits it."""
+"""Tests for every model, and for every kind of model; the test class of a model inherits them."""
 
 import copy
 import itertools
@@ -107,7 +107,7 @@ class ModelConformance:
 
 
 class ExportConformance:
-    """Beside `ModelConformance`, for one form of every model: tracing takes seconds."""
+    """Export tests, for one form of every model, since tracing takes seconds."""
 
     def test_exports_with_a_dynamic_batch(self, x):
         network = self.make()
@@ -127,7 +127,7 @@ class ExportConformance:
 
 
 class CompileConformance:
-    """Beside `ModelConformance`, for models with operations of their own."""
+    """Compile tests, for models with their own autograd functions."""
 
     def test_compiles_into_one_graph(self, x):
         network = self.make()
@@ -359,7 +359,7 @@ class LayeredConformance(ConvolutionalConformance):
 
     options = {"num_layers": 3, "channels": 4}
 
-    def test_sigma_is_one_number_or_one_an_image(self, x):
+    def test_sigma_is_one_number_or_one_per_image(self, x):
         network = self.make(noise_level_input=True)
         y = network(x, 0.1)
         for same in (torch.tensor(0.1), torch.tensor([0.1]), torch.full((5,), 0.1)):
