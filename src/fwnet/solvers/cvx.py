@@ -58,8 +58,9 @@ class CVX(BindableMethod):
             raise ImportError('method "cvx" needs CVXPY: pip install "fwnet[cvx]"') from error
         if not isinstance(problem, Constrained | Penalized):
             raise TypeError(f"expected a coding problem, got {type(problem).__name__}")
-        if isinstance(problem, Constrained) and not isinstance(problem.convex_set, LpBall):
-            raise TypeError(f'method "cvx" takes LpBall, got {type(problem.convex_set).__name__}')
+        ball = problem.convex_set if isinstance(problem, Constrained) else None
+        if ball is not None and not isinstance(ball, LpBall):
+            raise TypeError(f'convex_set must be an LpBall for "cvx", got {ball}')
         return _Rows(cp, problem, self)
 
     def wants_float64(self, problem: Problem) -> bool:
