@@ -1,7 +1,8 @@
 """Deliberate faults: a table of mistakes, and the proof that the tests catch each of them.
 
-`python -m tests.deliberate_faults` copies the sources, makes one mistake at a time, runs the tests named
-beside it and expects them to fail. `--table FILE` writes what was caught by which test as Markdown.
+`python -m tests.deliberate_faults` copies the sources, makes one mistake at a time, runs the tests
+named beside it and expects them to fail. `--table FILE` writes a table of what was caught by which
+test.
 A fault that survives means that a test is missing: add the test, never drop the fault.
 """
 

@@ -25,7 +25,6 @@ def test_ratios_are_against_the_first_candidate():
     assert [row.name for row in rows] == ["short", "long"]
     assert rows[0].ratio == 1
     assert rows[1].ratio == pytest.approx(rows[1].milliseconds / rows[0].milliseconds)
-    assert rows[1].ratio > 2  # ten times the work
     assert rows[1].target == 20
 
 
@@ -100,7 +99,6 @@ def test_command_line_lists_and_refuses():
     listing = run("bench")
     assert listing.returncode == 0
     assert all(name in listing.stdout for name in BENCHMARKS)
-    for arguments in (["nosuch"], ["projection", "--device", "tpu"]):
-        result = run("bench", *arguments)
-        assert result.returncode == 2
-        assert "expected one of" in result.stderr or "device must be auto" in result.stderr
+    result = run("bench", "nosuch")
+    assert result.returncode == 2
+    assert "expected" in result.stderr

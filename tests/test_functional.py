@@ -142,7 +142,7 @@ def test_gradcheck(p, eps):
         return
     p = torch.tensor(p, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(
-        lambda u, p, r: fwnet.pool_p(u, p, r, 1, eps), (u, p, radius), atol=1e-6
+        lambda u, p, r: fwnet.pool_p(u, p, r, 1, eps), (u, p, radius), atol=1e-6, fast_mode=True
     )
 
 
@@ -287,7 +287,7 @@ def test_pool_excess_keeps_the_digits_of_p_minus_1():
         pool_excess(u, -0.5)
 
 
-@pytest.mark.parametrize("p", [1.2, 2.0, 3.0])
+@pytest.mark.parametrize("p", [1.2, 3.0])
 @pytest.mark.parametrize("absent", ["", "b", "z", "bz"])
 def test_frank_wolfe_step_gradcheck(p, absent):
     z, a, b = torch.randn(3, 2, 4, 3, dtype=torch.float64).unbind()
@@ -298,7 +298,7 @@ def test_frank_wolfe_step_gradcheck(p, absent):
         z, b = (None if name in absent else t for name, t in (("z", z), ("b", b)))
         return frank_wolfe_step(z, a, b, step_size, excess, radius, dim=1, eps=0.1)
 
-    assert torch.autograd.gradcheck(step, tensors)
+    assert torch.autograd.gradcheck(step, tensors, fast_mode=True)
 
 
 def test_frank_wolfe_step_is_the_paper_s_update():

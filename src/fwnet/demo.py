@@ -1,6 +1,6 @@
-"""`fwnet demo`: the main ideas on data that ships with the package, as one HTML page.
+"""`fwnet demo`: the main ideas on built-in data, as one HTML page.
 
-Uses public names only, so that every picture doubles as an example.
+Only public names are used, so that every section is also an example.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -28,57 +29,65 @@ from fwnet.progress import Progress
 __all__ = ["DemoReport", "write_demo"]
 
 EXPONENTS = (1.0, 1.3, 2.0, 4.0, math.inf)
+COLORS = [mpl.colormaps["viridis"](0.225 * i) for i in range(len(EXPONENTS))]
 
 
 @dataclass(frozen=True)
 class Section:
-    """A picture with the sentence that says what it shows."""
+    """A figure with its title and explanation."""
 
     name: str
     title: str
     text: str
     figure: Figure
 
+    @cached_property
+    def png(self) -> bytes:
+        """The figure as a PNG file."""
+        buffer = io.BytesIO()
+        self.figure.savefig(buffer, format="png", dpi=160)
+        return buffer.getvalue()
+
 
 @dataclass(frozen=True)
 class DemoReport:
-    """Where the page is, and its findings in one line each."""
+    """The path of the page, and the text of each section."""
 
     page: Path
     summary: list[str]
 
 
 def write_demo(output: Path, progress: Callable[[str], None] = lambda _: None) -> DemoReport:
-    """Compute every section, write its picture and the page into the folder `output`."""
+    """Compute all sections; write the figures and the page to the folder `output`."""
     output.mkdir(parents=True, exist_ok=True)
     parts: list[tuple[str, Callable[[], Section]]] = [
         ("pool_p for several p", show_pool),
-        ("the oracle on the ball", show_oracle),
+        ("the oracle of the ball", show_oracle),
         ("codes of one signal", show_codes),
         ("certificates", show_certificates),
         ("a network learns p", partial(show_learning, progress=progress)),
-        ("a noisy picture", show_denoising),
-        ("a small picture", show_upscaling),
+        ("denoising an image", show_denoising),
+        ("upscaling an image", show_upscaling),
     ]
     sections = []
     for message, make in parts:
         progress(message)
         section = make()
         sections.append(section)
-        (output / f"{section.name}.png").write_bytes(_png(section.figure))
+        (output / f"{section.name}.png").write_bytes(section.png)
     page = output / "index.html"
     page.write_text(_page(sections), encoding="utf-8")
     return DemoReport(page, [section.text for section in sections])
 
 
 def show_pool() -> Section:
-    """Draw one vector beside pool_p of it, from p = 1 to p = ∞."""
+    """Draw a vector and its pool_p, from p = 1 to p = ∞."""
     u = torch.tensor([-1.0, 0.55, -0.9, 0.1, -0.3, 0.75, -0.05, 0.2])
     figure = Figure(figsize=(11, 2.6), layout="constrained")
     axes = figure.subplots(1, len(EXPONENTS) + 1, sharey=True)
     bars = [("−u", -u, "0.6")] + [
         (f"p = {_label(p)}", fwnet.pool_p(u, p), color)
-        for p, color in zip(EXPONENTS, _colors(), strict=True)
+        for p, color in zip(EXPONENTS, COLORS, strict=True)
     ]
     for axis, (title, values, color) in zip(axes, bars, strict=True):
         axis.bar(range(len(values)), values.numpy(), color=color)
@@ -91,21 +100,21 @@ def show_pool() -> Section:
     ]
     return Section(
         "pool_p",
-        "One unit between max pooling and equal magnitudes",
-        "pool_p turns a vector into the point of the Lp ball most opposed to it. The largest entry "
-        f"holds {', '.join(shares[:-1])} and {shares[-1]} of the total magnitude.",
+        "pool_p: from max pooling (p = 1) to equal magnitudes (p = ∞)",
+        "pool_p(u) is the point of the Lp ball that minimizes ⟨s, u⟩. Its largest entry holds "
+        f"{', '.join(shares[:-1])} and {shares[-1]} of the total magnitude.",
         figure,
     )
 
 
 def show_oracle() -> Section:
-    """Draw the balls of the plane and where the oracle goes for one direction."""
+    """Draw the Lp balls of the plane and the answer of their oracle for one direction."""
     u = torch.tensor([-1.0, -0.6])
     angles = torch.linspace(0, 2 * math.pi, 721)
     circle = torch.stack([angles.cos(), angles.sin()], dim=-1)
     figure = Figure(figsize=(6, 4.6), layout="constrained")
     axis = figure.subplots()
-    for p, color in zip(EXPONENTS, _colors(), strict=True):
+    for p, color in zip(EXPONENTS, COLORS, strict=True):
         ball = fwnet.LpBall(p)
         border = circle / ball.gauge(circle).unsqueeze(-1)
         s = ball.lmo(u)
@@ -117,11 +126,14 @@ def show_oracle() -> Section:
     axis.set_aspect("equal")
     axis.set(xticks=[-1, 0, 1], yticks=[-1, 0, 1])
     axis.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
-    axis.spines[["top", "right"]].set_visible(False)
-    gaps = [abs((u @ fwnet.pool_p(u, p)).item() + _dual_norm(u, p)) for p in EXPONENTS]
+    _remove_frame(axis)
+    norms = [torch.linalg.vector_norm(u, ord=fwnet.dual_exponent(p)) for p in EXPONENTS]
+    gaps = [
+        abs(u @ fwnet.pool_p(u, p) + norm).item() for p, norm in zip(EXPONENTS, norms, strict=True)
+    ]
     return Section(
         "oracle",
-        "The oracle: how far can each ball go against u?",
+        "The oracle: the point of each ball that minimizes ⟨s, u⟩",
         "Each dot is LpBall(p).lmo(u), where Hölder's bound ⟨s, u⟩ ≥ −‖u‖_q is an equality: the "
         f"largest difference here is {max(gaps):.1g}.",
         figure,
@@ -133,9 +145,7 @@ def show_codes() -> Section:
     x, dictionary = _synthetic(rows=1)
     figure = Figure(figsize=(11, 2.6), layout="constrained")
     gaps, used = [], {}
-    for axis, p, color in zip(
-        figure.subplots(1, len(EXPONENTS)), EXPONENTS, _colors(), strict=True
-    ):
+    for axis, p, color in zip(figure.subplots(1, len(EXPONENTS)), EXPONENTS, COLORS, strict=True):
         # As many times the length of the shortest exact code, so that every p has the same task.
         exact = fwnet.solve(x, dictionary, fwnet.LpBall(p, 1e6)).code
         ball = fwnet.LpBall(p, 0.5 * fwnet.LpBall(p, 1.0).gauge(exact).item())
@@ -149,16 +159,17 @@ def show_codes() -> Section:
         axis.spines[["top", "right", "bottom", "left"]].set_visible(False)
     return Section(
         "codes",
-        "The code of one signal, for any p",
-        "Codes of a signal of 50 numbers over 100 atoms, half as long as an exact code would be: "
-        f"{used[1.0]} entries are in use at p = 1 and {used[2.0]} at p = 2; at p = ∞ most "
-        f"have the same magnitude. Every one is proven optimal: largest gap {max(gaps):.0e}.",
+        "Codes of one signal for several p",
+        "Codes of a signal with 50 entries over 100 atoms; the radius is half the norm of an exact "
+        f"code. {used[1.0]} entries exceed 0.1% of the largest at p = 1, {used[2.0]} at p = 2. At "
+        "p = ∞ most have the same magnitude. All codes are proven optimal: the largest gap is "
+        f"{max(gaps):.0e}.",
         figure,
     )
 
 
 def show_certificates() -> Section:
-    """Plot the gaps of several methods against the number of their steps."""
+    """Plot the gaps of several methods against the number of steps."""
     x, dictionary = _synthetic(rows=200)
     ball = fwnet.LpBall(p=1.3, radius=2.5)
     energy = 0.5 * x.square().sum(-1)
@@ -173,8 +184,7 @@ def show_certificates() -> Section:
     figure = Figure(figsize=(6.5, 3.6), layout="constrained")
     axis = figure.subplots()
     worst = {}
-    colors = (_colors()[1], _colors()[2], _colors()[3])
-    for (name, (method, most)), color in zip(methods.items(), colors, strict=True):
+    for (name, (method, most)), color in zip(methods.items(), COLORS[1:4], strict=True):
         steps = sorted({round(most ** (i / 12)) for i in range(13)})
         gaps = []
         for count in steps:
@@ -182,16 +192,16 @@ def show_certificates() -> Section:
             gaps.append(max((solution.gap / energy).max().item(), 1e-16))
         worst[name] = gaps[-1]
         axis.loglog(steps, gaps, "o-", color=color, label=name)
-    axis.set(xlabel="steps", ylabel="largest gap of 200 codes, relative")
+    axis.set(xlabel="steps", ylabel="largest relative gap of 200 codes")
     axis.legend(frameon=False)
-    axis.spines[["top", "right"]].set_visible(False)
+    _remove_frame(axis)
     paper, ours = worst["Frank-Wolfe, steps 2/(t+2)"], worst["fwnet.solve"]
     return Section(
         "certificates",
-        "Every code comes with its proof",
-        "200 codes at p = 1.3 and radius 2.5: 1,000 steps of the paper's Frank-Wolfe iteration "
-        f"leave a gap of {paper:.0e} of the signal's energy, "
-        f"6 steps of fwnet.solve leave {ours:.0e}.",
+        "Every code has a certificate",
+        "The largest gap of 200 codes (p = 1.3, radius 2.5), relative to the signal's energy, is "
+        f"{paper:.0e} after 1,000 steps of the paper's Frank-Wolfe iteration, and {ours:.0e} after "
+        "6 steps of fwnet.solve.",
         figure,
     )
 
@@ -201,14 +211,14 @@ def show_learning(
     num_epochs: int = 50,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Section:
-    """Train a network that starts from p = 2 on codes made with p = 1.3, and solve beside it."""
+    """Train a network from p = 2 on codes made with p = 1.3; compare with the solver."""
     data = fwnet.data.synthetic_codes(p=1.3, num_train=num_train, num_test=500).scaled()
     network = fwnet.FWNet.from_dictionary(
         data.dictionary, num_layers=4, radius=5.0, p=2.0, share_weights=True
     )
-    before = _error(network(data.test_signals), data.test_codes)
+    before = fwnet.metrics.code_error(network(data.test_signals), data.test_codes).item()
 
-    def show(now: Progress) -> None:
+    def report(now: Progress) -> None:
         loss, p = now.figures["loss"], now.figures["p"]
         progress(f"a network learns p: {now.stage}, loss {loss:.3f}, p {p:.3f}")
 
@@ -221,7 +231,7 @@ def show_learning(
             fwnet.training.TrainingConfig(
                 num_epochs=num_epochs, learning_rate=0.03, batch_size=500
             ),
-            fwnet.training.TrainingRun(progress=show),
+            fwnet.training.TrainingRun(progress=report),
         )
     exact = fwnet.solve(data.test_signals.double(), data.dictionary.double(), data.ball)
     gap = exact.gap.max().item()
@@ -229,30 +239,31 @@ def show_learning(
     left, right = figure.subplots(1, 2)
     epochs = range(num_epochs + 1)
     learned = [2.0, *(record["p"] for record in result.history)]
-    left.plot(epochs, learned, color=_colors()[1], label="learned")
-    left.axhline(1.3, color="0.5", linestyle=":", label="codes were made with")
+    left.plot(epochs, learned, color=COLORS[1], label="learned")
+    left.axhline(1.3, color="0.5", linestyle=":", label="true p")
     left.set(xlabel="epoch", ylabel="p")
     errors = [before, *(record["validation"] for record in result.history)]
-    right.plot(epochs, errors, color=_colors()[1], label="network, 4 layers")
-    solved = _error(exact.code, data.test_codes.double())
-    right.axhline(solved, color=_colors()[3], linestyle="--", label="fwnet.solve, certified")
-    right.set(xlabel="epoch", ylabel="error of new codes", ylim=(0, 1.1 * before))
+    right.plot(epochs, errors, color=COLORS[1], label="network, 4 layers")
+    solved = fwnet.metrics.code_error(exact.code, data.test_codes.double()).item()
+    right.axhline(solved, color=COLORS[3], linestyle="--", label="fwnet.solve, certified")
+    right.set(xlabel="epoch", ylabel="error on new signals", ylim=(0, 1.1 * before))
     for axis in (left, right):
         axis.legend(frameon=False)
-        axis.spines[["top", "right"]].set_visible(False)
+        _remove_frame(axis)
     return Section(
         "learning",
-        "A network learns p with its weights",
+        "A network learns p along with its weights",
         f"Trained for {result.seconds:.0f} seconds on {num_train:,} pairs of signals and codes, a "
-        f"Frank-Wolfe network of 4 layers goes from p = 2 to p = {learned[-1]:.2f} (codes were "
-        f"made with 1.3) and its error on new signals from {errors[0]:.2f} to {errors[-1]:.2f}. "
-        f"The exact solver, told p and D, has {solved:.2f}, with gaps of at most {gap:.0e}.",
+        f"Frank-Wolfe network of 4 layers changes p from 2 to {learned[-1]:.2f} (the true p is "
+        f"1.3) and its error on new signals from {errors[0]:.2f} to {errors[-1]:.2f}. "
+        f"The exact solver, which knows p and D, has the error {solved:.2f}; its gaps are at most "
+        f"{gap:.0e}.",
         figure,
     )
 
 
 def show_denoising(level: int = 25) -> Section:
-    """Add noise to a picture of scikit-image and take it away with the weights of the package."""
+    """Add noise to an image and remove it with a network of the package."""
     import skimage.data
 
     clean = skimage.data.astronaut()
@@ -265,16 +276,16 @@ def show_denoising(level: int = 25) -> Section:
     figure, ratios = _side_by_side(pictures, (slice(50, 200), slice(150, 300)))  # the face
     return Section(
         "denoising",
-        "A noisy picture, cleaned by a network that comes with the package",
-        f"Noise of σ = {level} leaves {ratios['noisy']:.1f} dB of this picture. fwnet.denoise, "
-        f"which is not told σ, gives {ratios['fwnet.denoise']:.1f} dB after {seconds:.1f} seconds, "
-        "with a convolutional Frank-Wolfe network of 16 layers. On a file: fwnet denoise IN OUT.",
+        "Denoising with a network that comes with the package",
+        f"With noise of σ = {level} the PSNR is {ratios['noisy']:.1f} dB. fwnet.denoise "
+        f"estimates σ and reaches {ratios['fwnet.denoise']:.1f} dB in {seconds:.1f} seconds with a "
+        "convolutional Frank-Wolfe network of 16 layers. For a file: fwnet denoise IN OUT.",
         figure,
     )
 
 
 def show_upscaling(scale: int = 3) -> Section:
-    """Shrink a picture of scikit-image and enlarge it again with the weights of the package."""
+    """Shrink an image and enlarge it again with a network of the package."""
     import skimage.data
 
     large = skimage.data.astronaut()[:510, :510]  # a multiple of the scale
@@ -283,16 +294,15 @@ def show_upscaling(scale: int = 3) -> Section:
     start = time.perf_counter()
     enlarged = fwnet.upscale(small, scale)
     seconds = time.perf_counter() - start
-    pictures = {"the picture": large, "bicubic": bicubic, "fwnet.upscale": enlarged}
+    pictures = {"original": large, "bicubic": bicubic, "fwnet.upscale": enlarged}
     figure, ratios = _side_by_side(pictures, (slice(60, 160), slice(170, 270)))  # the face
     height, width, _ = small.shape
     return Section(
         "upscaling",
-        "A small picture, enlarged by a network that comes with the package",
-        f"Shrunk to {width} × {height} pixels, this picture is enlarged {scale} times again: "
-        f"bicubic interpolation gives {ratios['bicubic']:.2f} dB, fwnet.upscale "
-        f"{ratios['fwnet.upscale']:.2f} dB after {seconds:.1f} seconds. On a file: fwnet upscale "
-        "IN OUT.",
+        "Upscaling with a network that comes with the package",
+        f"Shrunk to {width} × {height} pixels and enlarged {scale} times. The PSNR is "
+        f"{ratios['bicubic']:.2f} dB for bicubic interpolation and {ratios['fwnet.upscale']:.2f} "
+        f"dB for fwnet.upscale, in {seconds:.1f} seconds. For a file: fwnet upscale IN OUT.",
         figure,
     )
 
@@ -300,7 +310,7 @@ def show_upscaling(scale: int = 3) -> Section:
 def _side_by_side(
     pictures: dict[str, np.ndarray], part: tuple[slice, slice]
 ) -> tuple[Figure, dict[str, float]]:
-    """Draw pictures and a part of each; the first is the truth, to which the others have a PSNR."""
+    """Draw images and a detail of each; return the PSNR of all others against the first."""
     truth = next(iter(pictures))
     ratios = {name: _psnr(one, pictures[truth]) for name, one in pictures.items() if name != truth}
     figure = Figure(figsize=(11, 7.4), layout="constrained")
@@ -330,7 +340,7 @@ def _psnr(picture: np.ndarray, clean: np.ndarray) -> float:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Work on small matrices with one thread: more gain nothing, and wait for each other."""
+    """Use one thread inside this context: more do not help with small matrices."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -339,35 +349,20 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _error(codes: Tensor, targets: Tensor) -> float:
-    return fwnet.metrics.code_error(codes, targets).item()
-
-
 def _synthetic(rows: int) -> tuple[Tensor, Tensor]:
-    """The paper's synthetic signals, with atoms of norm 1."""
+    """Return the paper's synthetic signals, and a dictionary with atoms of norm 1."""
     data = fwnet.data.synthetic_codes(
         num_train=rows, num_test=0, unit_atoms=True, dictionary_scale=1.0, dtype=torch.float64
     )
     return data.signals, data.dictionary
 
 
-def _dual_norm(u: Tensor, p: float) -> float:
-    return float(torch.linalg.vector_norm(u, ord=fwnet.dual_exponent(p)))
+def _remove_frame(axis: Axes) -> None:
+    axis.spines[["top", "right"]].set_visible(False)
 
 
 def _label(p: float) -> str:
     return "∞" if p == math.inf else f"{p:g}"
-
-
-def _colors() -> list[tuple[float, float, float, float]]:
-    palette = mpl.colormaps["viridis"]
-    return [palette(0.9 * i / (len(EXPONENTS) - 1)) for i in range(len(EXPONENTS))]
-
-
-def _png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=160)
-    return buffer.getvalue()
 
 
 _STYLE = """
@@ -379,11 +374,11 @@ h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem } img { max-width: 100%; max-hei
 
 
 def _page(sections: list[Section]) -> str:
-    """Put everything into one file: pictures are embedded, nothing is fetched."""
+    """Return the page with all figures embedded; it loads no other files."""
     body = "\n".join(
         f"<h2>{html.escape(section.title)}</h2>\n<p>{html.escape(section.text)}</p>\n"
         f'<img alt="{html.escape(section.title)}" '
-        f'src="data:image/png;base64,{base64.b64encode(_png(section.figure)).decode()}">'
+        f'src="data:image/png;base64,{base64.b64encode(section.png).decode()}">'
         for section in sections
     )
     return (

@@ -37,25 +37,24 @@ def pool_p(
 
     Args:
         u: Any floating-point tensor. Half precision is computed in float32.
-        p: The exponent, in [1, ∞], both ends included: a float or a 0-dim tensor. A tensor is
-            never read back from its device, so an invalid one gives NaN rather than an error.
-            Under `torch.compile` a tensor p serves all values with one graph.
+        p: The exponent, in [1, ∞]: a float or a 0-dim tensor. A tensor is never read back from
+            its device, so an invalid one gives NaN instead of an error. Under `torch.compile` one
+            graph serves all values of a tensor p.
         radius: The radius of the ball, > 0: a float or a 0-dim tensor (as for p).
-        dim: The axis along which the entries of one row lie.
+        dim: The axis of a row (default: the last).
         eps: With eps > 0 the unit is −radius·sign(u)·(|u| / (‖u‖_q + eps))^(1/(p−1)), which is
-            continuous at u = 0, where the exact unit jumps to the full radius for rounding noise.
-            Its limit as p → 1 is 0, and that is its value at p = 1.
+            continuous at u = 0; the exact unit turns rounding noise there into the full radius.
+            At p = 1 the result is 0, the limit as p → 1. Default 0.
 
     Edge cases:
         * A row of zeros gives zeros; a zero entry gives zero. An empty axis gives an empty tensor.
         * NaN anywhere in a row makes the row NaN. An infinite entry counts as ±1 and the finite
-          entries beside it as 0, the limit of a row in which some entries outgrow all others.
-        * Gradients in u, p and radius are finite wherever u is. They are taken as 0 where the
-          derivative does not exist: a zero entry with p > 2 (infinite slope), a row of zeros
-          without eps, and everywhere in u at p = 1, where the unit is piecewise constant.
-          At p = 1 the gradient in p is the one-sided derivative. Differentiating twice raises.
-          A gradient beyond the range of half precision becomes infinite there, as that of any
-          other operation does.
+          entries of its row as 0: the limit as the infinite entries grow.
+        * Gradients in u, p and radius are finite wherever u is. They are 0 where the derivative
+          does not exist: a zero entry with p > 2 (infinite slope), a row of zeros without eps, and
+          everywhere in u at p = 1, where the unit is piecewise constant. At p = 1 the gradient in
+          p is the one-sided derivative. Differentiating twice raises an error. A gradient beyond
+          the range of half precision becomes infinite there.
     """
     check_exponent(p)
     return pool_excess(u, p - 1, radius, dim, eps)
@@ -68,13 +67,14 @@ def pool_excess(
     dim: int = -1,
     eps: float = 0.0,
 ) -> Tensor:
-    """Evaluate pool_p(u, 1 + excess): the same unit for those who hold p − 1.
+    """Return pool_p(u, 1 + excess): the same unit as a function of p − 1.
 
-    Near p = 1 the number p has lost the digits of p − 1 (in float32, 5% of them at 1 + 1e-6), so a
-    learned p is carried as log(p − 1) and enters here. Arguments are those of `pool_p`.
+    Near p = 1 the number p has lost digits of p − 1 (at 1 + 1e-6 in float32 it is off by 5%), so a
+    learned p is stored as log(p − 1) and evaluated here. The arguments are those of `pool_p`.
     """
     _check_unit(u, "u", excess, radius, dim, eps)
-    return kernels.pool(u, _as_scalar(excess, u), _as_scalar(radius, u), float(eps), dim)
+    scalars = _as_scalar(excess, u), _as_scalar(radius, u)
+    return kernels.run(u, None, None, None, *scalars, float(eps), dim)
 
 
 def frank_wolfe_step(
@@ -89,9 +89,9 @@ def frank_wolfe_step(
 ) -> Tensor:
     """z' = (1 − γ)·z + γ·pool_p(a + b), one layer of the network after its matrix product.
 
-    The sum, the unit and the convex combination are one pass over memory, and backward keeps no
-    tensor but these inputs. z = None stands for zeros (the first layer), b = None for no second
-    term; `step_size` is γ and `excess` is p − 1. The others are those of `pool_p`.
+    The sum, the unit and the convex combination take one pass over memory, and backward stores only
+    these inputs. z = None means zeros (the first layer), b = None no second term; `step_size` is γ
+    and `excess` is p − 1. The other arguments are those of `pool_p`.
     """
     _check_unit(a, "a", excess, radius, dim, eps)
     for name, other in (("z", z), ("b", b)):
@@ -105,7 +105,7 @@ def frank_wolfe_step(
     elif not 0 <= step_size <= 1:
         raise ValueError(f"step_size must be in [0, 1], got {step_size!r}")
     step, excess, radius = (_as_scalar(value, a) for value in (step_size, excess, radius))
-    return kernels.frank_wolfe_step(z, a, b, step, excess, radius, float(eps), dim)
+    return kernels.run(a, b, z, step, excess, radius, float(eps), dim)
 
 
 @overload
@@ -121,9 +121,9 @@ def dual_exponent(p: float | Tensor) -> float | Tensor:
 
 
 def lp_norm(z: Tensor, p: float | Tensor, unit: float | Tensor = 1.0) -> Tensor:
-    """‖z‖_p / unit = (Σ|z_i/unit|^p)^(1/p) over the last axis, without overflow on the way.
+    """‖z‖_p / unit = (Σ|z_i/unit|^p)^(1/p) over the last axis, without overflow.
 
-    Half precision is computed, and returned, in float32.
+    For half precision the result is float32.
     """
     check_rows("z", z)
     p_value = value_of(p)
@@ -137,10 +137,10 @@ def lp_norm(z: Tensor, p: float | Tensor, unit: float | Tensor = 1.0) -> Tensor:
     peak = magnitudes.amax(-1)
     if p_value == math.inf:
         return peak / unit
-    # The norm does not depend on the scale it is computed at, so neither does its gradient.
+    # The norm does not depend on this scale, so the scale needs no gradient.
     scale = torch.where((peak > 0) & peak.isfinite(), peak, 1.0).detach()
     powers = (magnitudes / scale.unsqueeze(-1)).pow(p).sum(-1)
-    # A row of zeros would put the root at 0, where its slope is infinite.
+    # The root has an infinite slope at 0: keep rows of zeros away from it.
     root = torch.where(peak > 0, powers, 1.0).pow(1 / p)
     return torch.where(peak > 0, (scale / unit) * root, peak / unit)
 
@@ -148,7 +148,7 @@ def lp_norm(z: Tensor, p: float | Tensor, unit: float | Tensor = 1.0) -> Tensor:
 def soft_threshold(u: Tensor, threshold: float | Tensor) -> Tensor:
     """sign(u) · max(|u| − threshold, 0), the proximal operator of threshold·‖·‖₁.
 
-    The threshold is a number ≥ 0 or a tensor of such that broadcasts with u.
+    The threshold is a number ≥ 0, or a tensor of them that broadcasts with u.
     """
     if not isinstance(threshold, Tensor) and not threshold >= 0:
         raise ValueError(f"threshold must be >= 0, got {threshold!r}")
@@ -156,7 +156,7 @@ def soft_threshold(u: Tensor, threshold: float | Tensor) -> Tensor:
 
 
 def check_exponent(p: float | Tensor) -> None:
-    """Raise unless p is an exponent in [1, ∞]; of a tensor only shape and dtype are looked at."""
+    """Raise unless p is in [1, ∞]. For a tensor only shape and dtype are checked."""
     if isinstance(p, Tensor):
         _check_scalar_tensor("p", p)
     elif not _is_number(p):
@@ -166,7 +166,7 @@ def check_exponent(p: float | Tensor) -> None:
 
 
 def check_radius(radius: float | Tensor) -> None:
-    """Raise unless radius is a finite number > 0; a tensor's value is not looked at."""
+    """Raise unless radius is a finite number > 0. For a tensor only shape and dtype are checked."""
     if isinstance(radius, Tensor):
         _check_scalar_tensor("radius", radius)
     elif not _is_number(radius):
@@ -176,7 +176,7 @@ def check_radius(radius: float | Tensor) -> None:
 
 
 def check_eps(eps: float) -> None:
-    """Raise unless eps is 0 or an ordinary positive number: 1e-30 is small for every dtype."""
+    """Raise unless eps is 0 or a finite number >= 1e-30."""
     if not _is_number(eps) or not (eps == 0 or 1e-30 <= eps < math.inf):
         raise ValueError(f"eps must be 0, or finite and >= 1e-30, got {eps!r}")
 
@@ -193,7 +193,7 @@ def check_rows(name: str, value: Tensor, dim: int = -1, allow_scalar: bool = Fal
 
 
 def value_of(scalar: float | Tensor) -> float:
-    """Read a number back from a 0-dim tensor; for code that branches on it anyway."""
+    """Return the number in a 0-dim tensor; this waits for the device."""
     return float(scalar.detach()) if isinstance(scalar, Tensor) else scalar
 
 
@@ -223,7 +223,7 @@ def _check_scalar_tensor(name: str, value: Tensor) -> None:
 
 
 def _as_scalar(value: float | Tensor, like: Tensor) -> Tensor:
-    """Hold a number as a 0-dim tensor beside `like`, on a CPU with all its digits."""
+    """Return a 0-dim tensor on the device of `like`; on a CPU in the precision of the number."""
     wanted = torch.promote_types(like.dtype, torch.float32)
     on_cpu = like.device.type == "cpu"
     if isinstance(value, Tensor):

@@ -1,4 +1,4 @@
-"""What every implementation of pool_p must pass, edge cases included."""
+"""Tests that every kernel must pass, edge cases included."""
 
 import math
 
@@ -14,8 +14,8 @@ from tests import high_precision
 ROWS = high_precision.rows()
 
 
-class PoolKernelConformance:
-    """Inherit and set `kernel` to a module with the `forward` and `backward` of the contract."""
+class LayoutConformance:
+    """Shapes, layouts and the step. Set `kernel` to a module with `forward` and `backward`."""
 
     kernel = None
     device = "cpu"
@@ -35,13 +35,108 @@ class PoolKernelConformance:
     def _scalars(self, *values):
         return [torch.tensor(v, dtype=torch.float64, device=self.device) for v in values]
 
+    @pytest.mark.parametrize("eps", [0.0, 0.1])
+    def test_any_axis_and_layout(self, eps):
+        u, grad = torch.randn(3, 5, 2, 3), torch.randn(3, 5, 2, 3)
+        flat, flat_grad = (t.movedim(1, -1).contiguous() for t in (u, grad))
+        expected = self.forward(flat, 0.4, eps=eps).movedim(-1, 1)
+        expected_grads = self.backward(flat_grad, flat, 0.4, eps=eps)
+        layouts = {
+            "contiguous": u,
+            "channels last": u.contiguous(memory_format=torch.channels_last),
+            "transposed": u.mT.contiguous().mT,
+            "strided": torch.stack([u, u], dim=-1)[..., 0],
+            "expanded": u[:1].expand(3, -1, -1, -1),
+        }
+        for name, layout in layouts.items():
+            s = self.forward(layout, 0.4, eps=eps, dim=1)
+            grads = self.backward(grad, layout, 0.4, eps=eps, dim=1)
+            if name == "expanded":
+                torch.testing.assert_close(s, expected[:1].expand_as(s))
+                continue
+            torch.testing.assert_close(s, expected)
+            torch.testing.assert_close(grads[0], expected_grads[0].movedim(-1, 1))
+            torch.testing.assert_close(grads[1:], expected_grads[1:], rtol=1e-4, atol=1e-4)
+
+    @pytest.mark.parametrize(
+        ("rows", "length", "excess"),
+        [(5, 1, 0.3), (5, 3, 0.02), (5, 3, 0.3), (4, 64, 0.3), (5, 100, 3.0), (5, 100, 1.0)],
+    )
+    def test_rows_of_any_length_agree_with_the_reference(self, rows, length, excess):
+        u, grad = torch.randn(rows, length), torch.randn(rows, length)
+        arguments = (None, None, None, *self._cpu_scalars(excess, 1.5), 1e-3, -1)
+        s = reference.forward(u.double(), *arguments)
+        self.assert_rows_close(self.forward(u, excess, 1.5, 1e-3), s, 2e-6)
+        exact = reference.backward(grad.double(), u.double(), *arguments)
+        grads = self.backward(grad, u, excess, 1.5, 1e-3)
+        scale = (grad * s / u).abs().amax(-1, keepdim=True) / excess
+        assert ((grads[0].cpu() - exact[0]).abs() <= 1e-4 * scale).all()
+        torch.testing.assert_close(grads[1].cpu(), exact[2], rtol=1e-4, atol=1e-3)
+        torch.testing.assert_close(grads[2].cpu(), exact[3], rtol=1e-4, atol=1e-4)
+
+    @pytest.mark.parametrize("dim", [-1, 1])
+    @pytest.mark.parametrize("absent", [(), ("b",), ("z",), ("b", "z")])
+    def test_frank_wolfe_step(self, dim, absent):
+        """(1 − γ)·z + γ·pool_p(a + b), each of b and z optional, against the definition."""
+        shape = (2, 5, 3, 2)
+        inputs = {name: torch.randn(shape) for name in ("a", "b", "z")}
+        grad = torch.randn(shape)
+        step, excess, radius = self._cpu_scalars(0.3, 0.4, 2.0)
+        wide = {
+            name: None if name in absent else t.double().requires_grad_()
+            for name, t in inputs.items()
+        }
+        step_, excess_, radius_ = (t.clone().requires_grad_() for t in (step, excess, radius))
+        u = wide["a"] if wide["b"] is None else wide["a"] + wide["b"]
+        s = fwnet.functional.pool_excess(u, excess_, radius_, dim, 1e-3)
+        z = torch.zeros_like(s) if wide["z"] is None else wide["z"]
+        expected = (1 - step_) * z + step_ * s
+        expected.backward(grad.double())
+
+        present = [None if name in absent else t.to(self.device) for name, t in inputs.items()]
+        scalars = [t.to(self.device) for t in (step, excess, radius)]
+        out = self.kernel.forward(*present, *scalars, 1e-3, dim)
+        by_u, by_z, by_p, by_radius, by_step = self.kernel.backward(
+            grad.to(self.device), *present, *scalars, 1e-3, dim
+        )
+        close = {"rtol": 1e-4, "atol": 1e-4, "check_dtype": False}
+        torch.testing.assert_close(out.cpu(), expected.detach(), **close)
+        torch.testing.assert_close(by_u.cpu(), wide["a"].grad, **close)
+        if wide["z"] is not None:
+            torch.testing.assert_close(by_z.cpu(), wide["z"].grad, **close)
+        torch.testing.assert_close(by_p.cpu(), excess_.grad, **close)
+        torch.testing.assert_close(by_radius.cpu(), radius_.grad, **close)
+        torch.testing.assert_close(by_step.cpu(), step_.grad, **close)
+
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+    def test_half_precision_rounds_only_the_result(self, dtype):
+        u, grad = torch.randn(3, 33).to(dtype), torch.randn(3, 33).to(dtype)
+        s, wide = self.forward(u, 0.4), self.forward(u.float(), 0.4)
+        by_u, by_wide = (
+            self.backward(g, v, 0.4)[0] for g, v in ((grad, u), (grad.float(), u.float()))
+        )
+        assert s.dtype == by_u.dtype == dtype
+        close = {"rtol": self.half_tolerance, "atol": 0}
+        torch.testing.assert_close(s, wide.to(dtype), **close)
+        torch.testing.assert_close(by_u, by_wide.to(dtype), **close)
+
+    def _cpu_scalars(self, *values):
+        return [torch.tensor(v, dtype=torch.float64) for v in values]
+
+    def assert_rows_close(self, s, exact, tolerance):
+        error = (s.cpu().double() - exact.double()).abs()
+        assert (error <= tolerance * exact.abs().amax(-1, keepdim=True)).all()
+
+
+class PoolKernelConformance(LayoutConformance):
+    """The values and gradients of every row, edge cases included."""
+
     @pytest.mark.parametrize("eps", [0.0, 1e-3])
     @pytest.mark.parametrize("excess", high_precision.EXCESSES)
     @pytest.mark.parametrize("name", ROWS)
     def test_forward_agrees_with_80_digits(self, name, excess, eps):
-        u = ROWS[name]
-        s = self.forward(u, excess, radius=2.0, eps=eps).cpu()
-        exact = high_precision.pool_tensor(u, excess, 2.0, eps)
+        s = self.forward(ROWS[name], excess, radius=2.0, eps=eps).cpu()
+        exact, _, _ = high_precision.of_row(name, excess, 2.0, eps)
         assert s.isfinite().all()
         # Below the smallest normal number there are no digits left to compare.
         floor = torch.finfo(torch.float32).tiny
@@ -58,10 +153,9 @@ class PoolKernelConformance:
     @pytest.mark.parametrize("name", ROWS)
     def test_gradients_agree_with_80_digits(self, name, excess, eps):
         u = ROWS[name]
-        grad = torch.randn(u.shape)
+        s, grad, exact_gradients = high_precision.of_row(name, excess, 2.0, eps)
+        exact_u, exact_p, exact_radius = exact_gradients
         grad_u, grad_p, grad_radius = self.backward(grad, u, excess, radius=2.0, eps=eps)
-        exact_u, exact_p, exact_radius = high_precision.gradients(u, grad, excess, 2.0, eps)
-        s = high_precision.pool_tensor(u, excess, 2.0, eps)
         terms = [g * v for g, v in zip(grad.tolist(), s, strict=True)]
         assert grad_u.isfinite().all()
         assert grad_p.isfinite()
@@ -145,94 +239,3 @@ class PoolKernelConformance:
         _, near, _ = self.backward(grad.double(), u.double(), 1e-9)
         assert (grad_u == 0).all()
         assert grad_p.item() == pytest.approx(near.item(), rel=1e-5)
-
-    @pytest.mark.parametrize("eps", [0.0, 0.1])
-    def test_any_axis_and_layout(self, eps):
-        u = torch.randn(3, 5, 4, 6)
-        grad = torch.randn(3, 5, 4, 6)
-        flat, flat_grad = (t.movedim(1, -1).contiguous() for t in (u, grad))
-        expected = self.forward(flat, 0.4, eps=eps).movedim(-1, 1)
-        expected_grads = self.backward(flat_grad, flat, 0.4, eps=eps)
-        layouts = {
-            "contiguous": u,
-            "channels last": u.contiguous(memory_format=torch.channels_last),
-            "transposed": u.mT.contiguous().mT,
-            "strided": torch.stack([u, u], dim=-1)[..., 0],
-            "expanded": u[:1].expand(3, -1, -1, -1),
-        }
-        for name, layout in layouts.items():
-            s = self.forward(layout, 0.4, eps=eps, dim=1)
-            grads = self.backward(grad, layout, 0.4, eps=eps, dim=1)
-            if name == "expanded":
-                torch.testing.assert_close(s, expected[:1].expand_as(s))
-                continue
-            torch.testing.assert_close(s, expected)
-            torch.testing.assert_close(grads[0], expected_grads[0].movedim(-1, 1))
-            torch.testing.assert_close(grads[1:], expected_grads[1:], rtol=1e-4, atol=1e-4)
-
-    @pytest.mark.parametrize("length", [1, 3, 64, 100, 1000])
-    @pytest.mark.parametrize("excess", [0.02, 0.3, 1.0, 3.0])
-    def test_rows_of_any_length_agree_with_the_reference(self, length, excess):
-        u, grad = torch.randn(37, length), torch.randn(37, length)
-        arguments = (None, None, None, *self._cpu_scalars(excess, 1.5), 1e-3, -1)
-        s = reference.forward(u.double(), *arguments)
-        self.assert_rows_close(self.forward(u, excess, 1.5, 1e-3), s, 2e-6)
-        exact = reference.backward(grad.double(), u.double(), *arguments)
-        grads = self.backward(grad, u, excess, 1.5, 1e-3)
-        scale = (grad * s / u).abs().amax(-1, keepdim=True) / excess
-        assert ((grads[0].cpu() - exact[0]).abs() <= 1e-4 * scale).all()
-        torch.testing.assert_close(grads[1].cpu(), exact[2], rtol=1e-4, atol=1e-3)
-        torch.testing.assert_close(grads[2].cpu(), exact[3], rtol=1e-4, atol=1e-4)
-
-    @pytest.mark.parametrize("dim", [-1, 1])
-    @pytest.mark.parametrize("absent", [(), ("b",), ("z",), ("b", "z")])
-    def test_frank_wolfe_step(self, dim, absent):
-        """(1 − γ)·z + γ·pool_p(a + b), each of b and z optional, against the definition."""
-        shape = (2, 5, 3, 7)
-        inputs = {name: torch.randn(shape) for name in ("a", "b", "z")}
-        grad = torch.randn(shape)
-        step, excess, radius = self._cpu_scalars(0.3, 0.4, 2.0)
-        wide = {
-            name: None if name in absent else t.double().requires_grad_()
-            for name, t in inputs.items()
-        }
-        step_, excess_, radius_ = (t.clone().requires_grad_() for t in (step, excess, radius))
-        u = wide["a"] if wide["b"] is None else wide["a"] + wide["b"]
-        s = fwnet.functional.pool_excess(u, excess_, radius_, dim, 1e-3)
-        z = torch.zeros_like(s) if wide["z"] is None else wide["z"]
-        expected = (1 - step_) * z + step_ * s
-        expected.backward(grad.double())
-
-        present = [None if name in absent else t.to(self.device) for name, t in inputs.items()]
-        scalars = [t.to(self.device) for t in (step, excess, radius)]
-        out = self.kernel.forward(*present, *scalars, 1e-3, dim)
-        by_u, by_z, by_p, by_radius, by_step = self.kernel.backward(
-            grad.to(self.device), *present, *scalars, 1e-3, dim
-        )
-        close = {"rtol": 1e-4, "atol": 1e-4, "check_dtype": False}
-        torch.testing.assert_close(out.cpu(), expected.detach(), **close)
-        torch.testing.assert_close(by_u.cpu(), wide["a"].grad, **close)
-        if wide["z"] is not None:
-            torch.testing.assert_close(by_z.cpu(), wide["z"].grad, **close)
-        torch.testing.assert_close(by_p.cpu(), excess_.grad, **close)
-        torch.testing.assert_close(by_radius.cpu(), radius_.grad, **close)
-        torch.testing.assert_close(by_step.cpu(), step_.grad, **close)
-
-    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-    def test_half_precision_rounds_only_the_result(self, dtype):
-        u, grad = torch.randn(9, 33).to(dtype), torch.randn(9, 33).to(dtype)
-        s, wide = self.forward(u, 0.4), self.forward(u.float(), 0.4)
-        by_u, by_wide = (
-            self.backward(g, v, 0.4)[0] for g, v in ((grad, u), (grad.float(), u.float()))
-        )
-        assert s.dtype == by_u.dtype == dtype
-        close = {"rtol": self.half_tolerance, "atol": 0}
-        torch.testing.assert_close(s, wide.to(dtype), **close)
-        torch.testing.assert_close(by_u, by_wide.to(dtype), **close)
-
-    def _cpu_scalars(self, *values):
-        return [torch.tensor(v, dtype=torch.float64) for v in values]
-
-    def assert_rows_close(self, s, exact, tolerance):
-        error = (s.cpu().double() - exact.double()).abs()
-        assert (error <= tolerance * exact.abs().amax(-1, keepdim=True)).all()

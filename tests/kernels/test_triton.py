@@ -1,4 +1,4 @@
-"""The Triton kernels: on the GPU where there is one, else through Triton's interpreter."""
+"""The Triton kernels: on a GPU if there is one, else in Triton's interpreter."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What every model must do, and every kind of model besides; a model's test class inherits it."""
+"""Tests for every model, and for every kind of model; the test class of a model inherits them."""
 
 import copy
 import itertools
@@ -63,7 +63,7 @@ class ModelConformance:
             named = dict(zip(names, values, strict=True))
             return functional_call(network, named, self.arguments(x))
 
-        assert torch.autograd.gradcheck(outputs, (x, *weights))
+        assert torch.autograd.gradcheck(outputs, (x, *weights), fast_mode=True)
 
     def test_state_dict_survives_a_file(self, x, tmp_path):
         network = self.make()
@@ -99,11 +99,15 @@ class ModelConformance:
                 parameter.mul_(0.5)
         assert not torch.equal(other(*self.arguments(x)), network(*self.arguments(x)))
 
-    def test_compiles_into_one_graph(self, x):
-        network = self.make()
-        compiled = torch.compile(network, backend="aot_eager", fullgraph=True)
-        torch.testing.assert_close(compiled(*self.arguments(x)), network(*self.arguments(x)))
-        torch._dynamo.reset()
+    def test_repr_names_the_model(self):
+        assert repr(self.make()).startswith(f"{self.model}(")
+
+    def test_watched_numbers_can_be_written_as_json(self):
+        json.dumps(self.make().watched(), allow_nan=False)
+
+
+class ExportConformance:
+    """Export tests, for one form of every model, since tracing takes seconds."""
 
     def test_exports_with_a_dynamic_batch(self, x):
         network = self.make()
@@ -121,11 +125,15 @@ class ModelConformance:
             program(*self.arguments(more)), network(*self.arguments(more)), rtol=1e-4, atol=1e-5
         )
 
-    def test_repr_names_the_model(self):
-        assert repr(self.make()).startswith(f"{self.model}(")
 
-    def test_watched_numbers_can_be_written_as_json(self):
-        json.dumps(self.make().watched(), allow_nan=False)
+class CompileConformance:
+    """Compile tests, for models with their own autograd functions."""
+
+    def test_compiles_into_one_graph(self, x):
+        network = self.make()
+        compiled = torch.compile(network, backend="aot_eager", fullgraph=True)
+        torch.testing.assert_close(compiled(*self.arguments(x)), network(*self.arguments(x)))
+        torch._dynamo.reset()
 
 
 def check_gradients(network, arguments):
@@ -194,11 +202,11 @@ class CodingConformance(SignalConformance):
         )
 
     @pytest.mark.parametrize("name", ["num_features", "num_atoms", "num_layers"])
-    @pytest.mark.parametrize("value", [0, -1, 2.0])
-    def test_bad_sizes_are_refused(self, name, value):
-        sizes = {"num_features": 6, "num_atoms": 9, "num_layers": 4, name: value}
-        with pytest.raises(ValueError, match=f"{name} must be an integer >= 1, got {value}"):
-            MODELS[self.model](**sizes)
+    def test_bad_sizes_are_refused(self, name):
+        for value in (0, 2.0):
+            sizes = {"num_features": 6, "num_atoms": 9, "num_layers": 4, name: value}
+            with pytest.raises(ValueError, match=f"{name} must be an integer >= 1, got {value}"):
+                MODELS[self.model](**sizes)
 
 
 class ImageConformance(ModelConformance):
@@ -245,8 +253,8 @@ class ImageConformance(ModelConformance):
         network = self.make()
         assert network.scale == self.scale
         side = self.smallest
-        for height, width in ((side, side), (side, 13), (13, side), (side + 1, 6), (11, 7)):
-            for count in (0, 1, 3):
+        for height, width in ((side, side), (side, 13), (13, side), (side + 1, 6)):
+            for count in (0, 3):
                 x = self.images(count, network.in_channels, height, width)
                 assert network(*self.arguments(x)).shape == self.shape(x)
 
@@ -325,7 +333,7 @@ class ImageConformance(ModelConformance):
     def test_a_sigma_for_a_network_of_one_noise_level_is_refused(self, x):
         network = self.make()
         if not network.noise_level_input:
-            with pytest.raises(ValueError, match=r"takes no sigma.*, got sigma=0\.1"):
+            with pytest.raises(ValueError, match=r"sigma must be None for this network, got 0\.1"):
                 network(x, 0.1)
 
 
@@ -351,7 +359,7 @@ class LayeredConformance(ConvolutionalConformance):
 
     options = {"num_layers": 3, "channels": 4}
 
-    def test_sigma_is_one_number_or_one_an_image(self, x):
+    def test_sigma_is_one_number_or_one_per_image(self, x):
         network = self.make(noise_level_input=True)
         y = network(x, 0.1)
         for same in (torch.tensor(0.1), torch.tensor([0.1]), torch.full((5,), 0.1)):
@@ -365,7 +373,7 @@ class LayeredConformance(ConvolutionalConformance):
 
     def test_a_missing_or_wrong_sigma_is_refused(self, x):
         network = self.make(noise_level_input=True)
-        with pytest.raises(ValueError, match="takes a sigma, got none"):
+        with pytest.raises(ValueError, match="sigma must be a number, got None"):
             network(x)
         with pytest.raises(ValueError, match="one for each of 5 images, got 3"):
             network(x, torch.ones(3))
@@ -473,9 +481,9 @@ class ConvCodingConformance(LayeredConformance):
 
     def test_a_dictionary_that_does_not_fit_is_refused(self):
         kind = MODELS[self.model]
-        with pytest.raises(ValueError, match=r"with n = 9, one atom a column, got \(8, 4\)"):
+        with pytest.raises(ValueError, match=r"with n = 9, one atom per column, got \(8, 4\)"):
             kind.from_dictionary(torch.ones(8, 4), 2)
-        with pytest.raises(ValueError, match=r"with n = 75, one atom a column, got \(9, 4\)"):
+        with pytest.raises(ValueError, match=r"with n = 75, one atom per column, got \(9, 4\)"):
             kind.from_dictionary(torch.ones(9, 4), 2, kernel_size=5, in_channels=3)
         with pytest.raises(TypeError, match="floating-point tensor, got ndarray"):
             kind.from_dictionary(torch.ones(9, 4).numpy(), 2)
@@ -555,5 +563,5 @@ class ConvCodingConformance(LayeredConformance):
         with pytest.raises(ValueError, match="do not fit each other: size mismatch"):
             gray.adopt(self.make(noise_level_input=False, in_channels=3))
         other = "ConvLISTA" if self.model == "ConvFWNet" else "ConvFWNet"
-        with pytest.raises(ValueError, match=f"expected a {self.model}, got a {other}"):
+        with pytest.raises(ValueError, match=f"other must be a {self.model}, got a {other}"):
             network.adopt(MODELS[other](2, 4))

@@ -18,8 +18,10 @@ from fwnet.models import (
 )
 from fwnet.models.conv_coding_network import gram_kernels, squared_norm
 from tests.models.conformance import (
+    CompileConformance,
     ConvCodingConformance,
     ConvolutionalConformance,
+    ExportConformance,
     ImageConformance,
     LayeredConformance,
 )
@@ -32,7 +34,7 @@ class TestConvFWNet(ConvCodingConformance):
     model = "ConvFWNet"
 
 
-class TestConvFWNetToldItsNoiseLevel(ConvCodingConformance):
+class TestConvFWNetToldItsNoiseLevel(CompileConformance, ConvCodingConformance):
     model = "ConvFWNet"
     options = {"num_layers": 3, "channels": 4, "noise_level_input": True, "in_channels": 3}
 
@@ -62,7 +64,7 @@ class TestConvFWNetWithReLU(ConvCodingConformance):
     options = {"num_layers": 3, "channels": 4, "activation": "relu", "skip": False}
 
 
-class TestConvFWNetSubPixel(ConvCodingConformance):
+class TestConvFWNetSubPixel(ExportConformance, ConvCodingConformance):
     model = "ConvFWNet"
     options = {"num_layers": 2, "channels": 4, "scale": 3}
 
@@ -87,7 +89,7 @@ class TestConvFWNetSubPixelWithoutResidual(ConvCodingConformance):
     }
 
 
-class TestConvLISTA(ConvCodingConformance):
+class TestConvLISTA(ExportConformance, ConvCodingConformance):
     model = "ConvLISTA"
 
 
@@ -96,7 +98,7 @@ class TestConvLISTASubPixel(ConvCodingConformance):
     options = {"num_layers": 2, "channels": 4, "scale": 2}
 
 
-class TestDnCNN(LayeredConformance):
+class TestDnCNN(ExportConformance, LayeredConformance):
     model = "DnCNN"
 
 
@@ -105,21 +107,16 @@ class TestDnCNNWithoutBatchNorm(LayeredConformance):
     options = {"num_layers": 4, "channels": 4, "batch_norm": False}
 
 
-class TestVDSR(LayeredConformance):
+class TestVDSR(ExportConformance, LayeredConformance):
     model = "VDSR"
 
 
-class TestVDSRWithBatchNorm(LayeredConformance):
-    model = "VDSR"
-    options = {"num_layers": 3, "channels": 4, "batch_norm": True}
-
-
-class TestSRCNN(ConvolutionalConformance):
+class TestSRCNN(ExportConformance, ConvolutionalConformance):
     model = "SRCNN"
     options = {"kernel_sizes": (9, 1, 5), "channels": (5, 4)}
 
 
-class TestPatchDenoiser(ImageConformance):
+class TestPatchDenoiser(ExportConformance, ImageConformance):
     model = "PatchDenoiser"
     options = {"coder": PATCHES, "patch_size": 3}
     smallest = 3
@@ -128,10 +125,6 @@ class TestPatchDenoiser(ImageConformance):
 
     def places(self, height, width):
         return (height - 2) * (width - 2)
-
-
-class TestPatchDenoiserOfPlainPatches(TestPatchDenoiser):
-    options = {"coder": PATCHES, "patch_size": 3, "window": None, "remove_mean": False}
 
 
 def normal(*shape, seed=0):
@@ -155,7 +148,7 @@ def test_conv_fwnet_has_the_authors_form():
     are sigmoids of what `steps.step_sizes.logits` holds, one a layer, and their p, which is not
     learned, is 1 + `steps.exponents.0.fixed_excess`.
     """
-    layers, maps, p = 16, 64, 1.5
+    layers, maps, p = 16, 8, 1.5
     first, last = normal(maps, 1, 3, 3, seed=1) / 3, normal(1, maps, 3, 3, seed=2) / 24
     others = [normal(maps, maps, 3, 3, seed=3 + t) / 24 for t in range(layers - 1)]
     logits = normal(layers, seed=50)
@@ -277,7 +270,7 @@ def test_gram_kernels_are_the_middle_of_the_gram_convolution(size):
         torch.testing.assert_close(ours[..., near, near], true[..., near, near])
 
 
-@pytest.mark.parametrize("size", [1, 3, 5])
+@pytest.mark.parametrize("size", [1, 3])
 def test_squared_norm_is_that_of_the_convolution(size):
     atoms, half = normal(6, 2, size, size), size // 2
     z = normal(1, 6, 24, 24, seed=1)
@@ -443,8 +436,11 @@ def test_srcnn_written_out():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"channels": (64,)}, "expected one more of kernel_sizes than of channels, got 3 and 1"),
-        ({"kernel_sizes": (9, 5)}, "expected one more of kernel_sizes than of channels, got 2 and"),
+        ({"channels": (64,)}, "kernel_sizes must have one more entry than channels, got 3 and 1"),
+        (
+            {"kernel_sizes": (9, 5)},
+            "kernel_sizes must have one more entry than channels, got 2 and",
+        ),
         ({"kernel_sizes": (9, 2, 5)}, "kernel_size must be an odd integer >= 1, got 2"),
         ({"channels": (64, 0)}, "channels must be an integer >= 1, got 0"),
         ({"in_channels": 0}, "in_channels must be an integer >= 1, got 0"),

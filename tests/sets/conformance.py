@@ -1,4 +1,4 @@
-"""What every convex set must pass: oracle, projection and gauge describe one and the same set."""
+"""Tests that every convex set must pass: oracle, projection and gauge describe the same set."""
 
 import torch
 

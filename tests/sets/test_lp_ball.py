@@ -35,18 +35,18 @@ def optimality_residual(y, z, p, radius):
 
 
 @pytest.mark.parametrize("p", [1.02, 1.1, 1.3, 1.6, 2.0, 3.0, 8.0])
-@pytest.mark.parametrize("radius", [0.01, 1.0, 5.0])
+@pytest.mark.parametrize("radius", [0.01, 5.0])
 def test_projection_meets_its_optimality_conditions(p, radius):
-    y = 3 * torch.randn(500, 100, dtype=torch.float64)
+    y = 3 * torch.randn(100, 100, dtype=torch.float64)
     ball = fwnet.LpBall(p, radius)
     outside = y[~ball.contains(y)]
     z = ball.project(outside)
-    assert len(outside) > 400
+    assert len(outside) > 80
     assert optimality_residual(outside, z, p, radius).max() <= 1e-10
 
 
 @pytest.mark.parametrize("p", EXPONENTS)
-@pytest.mark.parametrize("scale", [1e-200, 1e-20, 1.0, 1e20, 1e200])
+@pytest.mark.parametrize("scale", [1e-200, 1e-20, 1e200])
 def test_projection_commutes_with_the_unit_of_length(p, scale):
     y = torch.randn(50, 20, dtype=torch.float64)
     expected = fwnet.LpBall(p, 0.7).project(y)
@@ -54,7 +54,7 @@ def test_projection_commutes_with_the_unit_of_length(p, scale):
     torch.testing.assert_close(z, expected, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("p", [1.0, 1.1, 1.3, 2.0, 3.0, 8.0, math.inf])
+@pytest.mark.parametrize("p", [1.0, 1.3, 2.0, 3.0, math.inf])
 def test_projection_agrees_with_an_independent_solver(p):
     y = 2 * torch.randn(3, 12, dtype=torch.float64)
     z = fwnet.LpBall(p, 1.5).project(y)
@@ -71,10 +71,10 @@ def power_cone_norm(z, p):
     return cvxpy.pnorm(z, p, approx=False)
 
 
-@pytest.mark.parametrize("p", [1 + 1e-6, 1.05, 1.3, 2.7, 40.0])
-def test_projection_agrees_with_50_digits(p):
-    y = torch.tensor([2.0, -1.9, 0.3, 1e-8, 0.0, -0.7], dtype=torch.float64)
-    with mp.workdps(50):
+@pytest.mark.parametrize("p", [1 + 1e-6, 1.3, 40.0])
+def test_projection_agrees_with_30_digits(p):
+    y = torch.tensor([2.0, -1.9, 1e-8, 0.0], dtype=torch.float64)
+    with mp.workdps(30):
         exact = project_by_bisection([abs(mp.mpf(v)) for v in y.tolist()], mp.mpf(p), mp.mpf(1))
     z = fwnet.LpBall(p, 1.0).project(y)
     for value, sign, truth in zip(z.tolist(), y.sign().tolist(), exact, strict=True):
@@ -85,7 +85,7 @@ def project_by_bisection(a, p, radius):
     """Nested bisection on the optimality conditions: slow, and too simple to be wrong."""
 
     def bisect(function, low, high):
-        for _ in range(160):
+        for _ in range(90):
             middle = (low + high) / 2
             low, high = (middle, high) if function(middle) > 0 else (low, middle)
         return (low + high) / 2
@@ -111,7 +111,7 @@ def test_projection_has_no_duality_gap(y, p, log_radius):
 
 
 @pytest.mark.parametrize("p", EXPONENTS)
-@pytest.mark.parametrize("size", [10.0, 1e3, 1e7, 1e20, 3e38])
+@pytest.mark.parametrize("size", [1e3, 1e20, 3e38])
 def test_projection_from_very_far_in_float32(p, size):
     """Rows of near ties, far outside: a radius that is lost beside them shows at once."""
     y = size * (1 - 1e-4 * torch.rand(50, 30)) * torch.randn(50, 30).sign()
@@ -201,11 +201,13 @@ def test_nan_is_not_projected_to_a_number():
 def test_projection_gradcheck(p):
     y = (2 * torch.randn(4, 6, dtype=torch.float64)).requires_grad_()
     radius = torch.tensor(2.5, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda y, r: fwnet.LpBall(p, r).project(y), (y, radius))
+    assert torch.autograd.gradcheck(
+        lambda y, r: fwnet.LpBall(p, r).project(y), (y, radius), fast_mode=True
+    )
     if 1 < p < math.inf:
         p = torch.tensor(p, dtype=torch.float64, requires_grad=True)
         assert torch.autograd.gradcheck(
-            lambda y, p, r: fwnet.LpBall(p, r).project(y), (y, p, radius)
+            lambda y, p, r: fwnet.LpBall(p, r).project(y), (y, p, radius), fast_mode=True
         )
 
 

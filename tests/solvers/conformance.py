@@ -1,4 +1,4 @@
-"""What every method must pass, whichever problem it is for."""
+"""Tests that every method must pass."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from tests.solvers.problems import gaussian, objective
 
 
 class MethodConformance:
-    """Inherit; give `method`, the exponents it takes, and the tolerance it reaches quickly."""
+    """Subclasses set `method`, its exponents, and a tolerance that it reaches quickly."""
 
     method = "auto"
     exponents = (1.3,)
@@ -25,7 +25,7 @@ class MethodConformance:
         return solve(x, dictionary, ball, method=self.method, **options)
 
     def test_codes_are_feasible_and_as_good_as_they_say(self):
-        """Compared with the best known: no code beats the bound that the gap gives."""
+        """No code is better than the bound that its gap gives."""
         x, dictionary = gaussian()
         for ball in self.balls():
             solution = self.solved(x, dictionary, ball)
@@ -82,19 +82,19 @@ class MethodConformance:
         assert set(solution.status) == {"step limit reached"}
         assert (solution.num_steps == 0).all()
 
-    def test_a_callback_hears_and_can_stop(self):
+    def test_a_callback_is_called_and_can_stop(self):
         x, dictionary = gaussian(5)
-        heard = []
+        calls = []
 
         def callback(progress):
-            heard.append(progress)
+            calls.append(progress)
             return True
 
         ball = LpBall(self.exponents[0], 0.3)
         solution = self.solved(x, dictionary, ball, callback=callback)
-        assert len(heard) == 1
-        assert heard[0].rows == 5
-        assert heard[0].step == 0
+        assert len(calls) == 1
+        assert calls[0].rows == 5
+        assert calls[0].step == 0
         assert set(solution.status) == {"stopped by the callback"}
 
     def test_time_limit_is_reported(self):

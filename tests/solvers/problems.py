@@ -5,6 +5,7 @@ import torch
 from fwnet.data import synthetic_codes
 
 EXPONENTS = (1.0, 1.02, 1.1, 1.3, 1.6, 2.0, 3.0, 8.0, torch.inf)
+FEW_EXPONENTS = (1.0, 1.02, 1.3, 2.0, 3.0, torch.inf)  # one for every method, and one near 1
 
 
 def gaussian(rows=20, n=8, m=15, seed=0, dtype=torch.float64):

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Lasso, lars_path
 
 from fwnet import LpBall, dual_exponent, solve
-from fwnet.solvers import Status
+from fwnet.solvers import Status, certified
 from fwnet.solvers.problem import Constrained
-from tests.solvers.problems import EXPONENTS, gaussian, objective, paper
+from tests.solvers.problems import EXPONENTS, FEW_EXPONENTS, gaussian, objective, paper
 
 
 @pytest.mark.parametrize("p", EXPONENTS)
 @pytest.mark.parametrize("radius", [5.0, 2.5, 0.3])
 def test_certified_at_every_p(p, radius):
-    x, dictionary = paper(60)
+    x, dictionary = paper(30)
     ball = LpBall(p, radius)
     solution = solve(x, dictionary, ball)
     assert solution.certified.all(), solution
@@ -28,7 +28,7 @@ def test_certified_at_every_p(p, radius):
 
 
 @pytest.mark.parametrize("p", EXPONENTS)
-@pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-4])
+@pytest.mark.parametrize("tol", [1e-2, 1e-4])
 def test_certified_at_loose_tolerances(p, tol):
     x, dictionary = gaussian(50)
     for radius in (0.3, 0.8, 5.0):
@@ -36,7 +36,7 @@ def test_certified_at_loose_tolerances(p, tol):
         assert solution.certified.all(), (radius, solution)
 
 
-@pytest.mark.parametrize("p", EXPONENTS)
+@pytest.mark.parametrize("p", [1.0, 1.02, 1.3, 3.0, math.inf])
 @pytest.mark.parametrize("radius", [5.0, 0.3])
 def test_agrees_with_cvxpy(p, radius):
     pytest.importorskip("cvxpy")
@@ -72,8 +72,8 @@ def test_optimality_conditions(p, radius, n, m, seed):
 
 
 def test_float32_is_certified_at_its_own_tolerance():
-    x, dictionary = paper(300)
-    for p in (1.02, 1.3, 1.6, 2.0, 3.0, math.inf):
+    x, dictionary = paper(60)
+    for p in (1.02, 1.3, 2.0, 3.0, math.inf):
         for radius in (5.0, 2.5):
             ball = LpBall(p, radius)
             solution = solve(x.float(), dictionary.float(), ball)
@@ -218,7 +218,7 @@ class TestClosedForms:
 class TestDegenerate:
     """All end with a valid certificate."""
 
-    @pytest.mark.parametrize("p", EXPONENTS)
+    @pytest.mark.parametrize("p", FEW_EXPONENTS)
     @pytest.mark.parametrize("radius", [0.5, 50.0])
     @pytest.mark.parametrize(
         "dictionary",
@@ -248,8 +248,8 @@ class TestDegenerate:
         assert solution.certified.all(), solution
         assert solution.code.isfinite().all()
 
-    @pytest.mark.parametrize("p", EXPONENTS)
-    @pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e30, 1e150])
+    @pytest.mark.parametrize("p", FEW_EXPONENTS)
+    @pytest.mark.parametrize("scale", [1e-150, 1e30, 1e150])
     def test_scales(self, p, scale):
         x, dictionary = gaussian(6)
         unit = solve(x, dictionary, LpBall(p, 0.5), tol=1e-12).code
@@ -258,13 +258,13 @@ class TestDegenerate:
         torch.testing.assert_close(scaled.code / scale, unit, rtol=0, atol=1e-4)
         assert solve(scale * x, dictionary, LpBall(p, 0.5)).certified.all()
 
-    @pytest.mark.parametrize("p", EXPONENTS)
+    @pytest.mark.parametrize("p", FEW_EXPONENTS)
     def test_on_the_border(self, p):
         """x is exactly as far away as the ball reaches: the two problems meet."""
-        x, dictionary = gaussian(12)
+        x, dictionary = gaussian(4)
         least = LpBall(p, 1.0).gauge(solve(x, dictionary, LpBall(p, 100.0), tol=1e-13).code)
-        for row in range(12):
-            for shift in (-1e-7, -1e-13, 0.0, 1e-13, 1e-7):
+        for row in range(4):
+            for shift in (-1e-7, 0.0, 1e-13, 1e-7):
                 ball = LpBall(p, least[row].item() * (1 + shift))
                 solution = solve(x[row], dictionary, ball)
                 assert solution.certified, (p, shift, solution, solution.norm_gap)
@@ -338,7 +338,7 @@ class TestBadInput:
             solve(x.long(), dictionary, LpBall(1.3))
         with pytest.raises(ValueError, match="dtype and device of x"):
             solve(x, dictionary.float(), LpBall(1.3))
-        with pytest.raises(TypeError, match="expected a ConvexSet"):
+        with pytest.raises(TypeError, match="convex_set must be a ConvexSet"):
             solve(x, dictionary, 1.3)
         with pytest.raises(ValueError, match="p must be in"):
             solve(x, dictionary, LpBall(torch.tensor(0.5)))
@@ -351,22 +351,26 @@ class TestBadInput:
 
 
 def test_rows_do_not_depend_on_their_company():
-    x, dictionary = paper(40)
+    x, dictionary = paper(20)
     for p in (1.0, 1.3, 3.0):
         ball = LpBall(p, 2.5)
         together = solve(x, dictionary, ball, tol=1e-12).code
-        alone = torch.stack([solve(row, dictionary, ball, tol=1e-12).code for row in x[:5]])
-        torch.testing.assert_close(together[:5], alone, rtol=0, atol=1e-4)
+        alone = torch.stack([solve(row, dictionary, ball, tol=1e-12).code for row in x[:3]])
+        torch.testing.assert_close(together[:3], alone, rtol=0, atol=1e-4)
 
 
-def test_the_callback_hears_of_all_rows():
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(70_000, 4, generator=generator)
-    dictionary = torch.randn(4, 6, generator=generator)
-    heard = []
-    solve(x, dictionary, LpBall(1.3, 1.0), callback=lambda progress: heard.append(progress))
-    assert {progress.rows for progress in heard} == {70_000}
-    assert heard[-1].rows_done == 70_000
+def test_the_callback_counts_the_rows_of_all_blocks(monkeypatch):
+    monkeypatch.setattr(certified, "CPU_ENTRIES", 1)
+    monkeypatch.setattr(certified, "FEWEST_ROWS", 8)
+    x, dictionary = gaussian(20, dtype=torch.float32)
+    seen = []
+    solve(x, dictionary, LpBall(1.3, 1.0), callback=seen.append)
+    assert {progress.rows for progress in seen} == {20}
+    assert {progress.rows_done for progress in seen} >= {0, 8, 16, 20}
+    assert seen[-1].rows_done == 20
+    stopped = solve(x, dictionary, LpBall(1.3, 0.3), callback=lambda progress: progress.step == 1)
+    assert set(stopped.status) == {"stopped by the callback"}
+    assert stopped.num_steps.tolist() == [1] * 8 + [0] * 12  # later blocks stop at once
 
 
 def test_autocast_and_inference_mode_change_nothing():

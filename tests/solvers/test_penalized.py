@@ -16,10 +16,10 @@ def penalized_objective(x, dictionary, code, penalty, p):
     return objective(x, dictionary, code) + penalty * LpBall(p, 1.0).gauge(code)
 
 
-@pytest.mark.parametrize("penalty", [0.01, 0.3, 2.0])
-@pytest.mark.parametrize("p", [1.0, 1.1, 1.3, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("penalty", [0.01, 0.3])
+@pytest.mark.parametrize("p", [1.0, 1.3, 2.0, 3.0, math.inf])
 def test_certified_and_unbeaten(p, penalty):
-    x, dictionary = gaussian(15)
+    x, dictionary = gaussian(6)
     solution = solve_penalized(x, dictionary, penalty, p)
     assert solution.certified.all(), solution
     assert (solution.gap <= 1e-10 * 0.5 * x.square().sum(-1)).all()
@@ -42,8 +42,18 @@ def test_is_the_constrained_solution_of_its_own_norm(p):
         torch.testing.assert_close(code[row], same, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("method", ["auto", "ista", "fista", "admm", "coordinate-descent", "cvx"])
-@pytest.mark.parametrize("num_atoms", [25, 6])
+@pytest.mark.parametrize(
+    ("method", "num_atoms"),
+    [
+        ("auto", 25),
+        ("auto", 6),
+        ("ista", 6),
+        ("fista", 25),
+        ("admm", 25),
+        ("coordinate-descent", 6),
+        ("cvx", 25),
+    ],
+)
 def test_every_method_finds_the_lasso(method, num_atoms):
     x, dictionary = gaussian(4, 10, num_atoms)
     if method == "cvx":
@@ -79,8 +89,21 @@ def test_float32_and_mask():
 def test_limits_are_honest():
     x, dictionary = gaussian(4)
     stopped = solve_penalized(x, dictionary, 0.1, 1.3, callback=lambda _: True)
-    assert set(stopped.status) <= {"stopped by the callback", "certified"}
-    assert "stopped by the callback" in stopped.status
+    assert set(stopped.status) == {"stopped by the callback"}
+    late = solve_penalized(x, dictionary, 0.1, 1.3, time_limit=1e-9)
+    assert set(late.status) == {"time limit reached"}
+    short = solve_penalized(x, dictionary, 0.1, 1.3, max_steps=2)
+    assert set(short.status) == {"step limit reached"}
+    assert (short.num_steps == 2).all()
+    assert (short.gap > 0).all()
+
+
+def test_a_signal_that_no_atom_explains_has_the_code_zero():
+    x, dictionary = torch.tensor([[0.0, 0.0, 1.0]]).double(), torch.eye(3, 2).double()
+    for method in ("auto", "fista"):
+        solution = solve_penalized(x, dictionary, 0.1, method=method)
+        assert solution.certified.all()
+        assert (solution.code == 0).all()
 
 
 def test_refused():
@@ -91,5 +114,5 @@ def test_refused():
         solve_penalized(x, dictionary, 0.1, method="frank-wolfe")
     with pytest.raises(TypeError, match="x must be a tensor"):
         solve_penalized(x.numpy(), dictionary, 0.1)
-    with pytest.raises(ValueError, match="takes p = 1 only"):
+    with pytest.raises(ValueError, match=r"needs p = 1, got p = 1\.5"):
         solve_penalized(x, dictionary, 0.1, 1.5, method="fista")

@@ -8,29 +8,29 @@ from fwnet.bench.harness import Options, Report, Row
 
 __all__ = ["BENCHMARKS", "Options", "Report", "Row", "run_benchmark"]
 
-# name: (module or module:function, what it compares)
+# name: (module and function, what it compares)
 BENCHMARKS = {
-    "codes": ("codes", "certified codes beside CVXPY with Clarabel (CPU), or a second (GPU)"),
+    "codes": ("codes:run", "certified codes: time vs. CVXPY with Clarabel (CPU), codes/s (GPU)"),
     "denoise": (
         "restoration:denoise",
-        "seconds per megapixel beside DnCNN and BM3D; memory of 12 megapixels",
+        "seconds per megapixel vs. DnCNN and BM3D; memory for a photo",
     ),
-    "dictionary": ("dictionary", "learning a dictionary at p = 1 beside scikit-learn's"),
-    "import": ("imports", "import fwnet beside import torch"),
-    "network": ("network", "a training step of the convolutional network: plain, compiled, fused"),
-    "pool": ("pool", "pool_p beside a copy of the same bytes (GPU) or a convolution (CPU)"),
-    "projection": ("projection", "LpBall.project beside Frank-Wolfe iterations"),
-    "step": ("step", "the fused Frank-Wolfe step beside a copy of the same bytes"),
-    "upscale": (
-        "restoration:upscale",
-        "seconds per megapixel beside VDSR; memory of a large picture",
+    "dictionary": ("dictionary:run", "learning a dictionary at p = 1 vs. scikit-learn"),
+    "import": ("imports:run", "import fwnet vs. import torch"),
+    "network": (
+        "network:run",
+        "a training step of ConvFWNet: plain, compiled, fused",
     ),
+    "pool": ("pool:run", "pool_p vs. a copy of the same bytes (GPU) or a convolution (CPU)"),
+    "projection": ("projection:run", "LpBall.project vs. Frank-Wolfe iterations"),
+    "step": ("pool:run_step", "the fused Frank-Wolfe step vs. a copy of the same bytes"),
+    "upscale": ("restoration:upscale", "seconds per megapixel vs. VDSR; memory for a large image"),
 }
 
 
 def run_benchmark(name: str, options: Options) -> Report:
-    """Run one of BENCHMARKS."""
+    """Run the benchmark of this name."""
     module, _, function = BENCHMARKS[name][0].partition(":")
-    work = getattr(importlib.import_module(f"fwnet.bench.{module}"), function or "run")
-    report: Report = work(options)
+    run = getattr(importlib.import_module(f"fwnet.bench.{module}"), function)
+    report: Report = run(options)
     return report

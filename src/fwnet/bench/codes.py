@@ -1,4 +1,4 @@
-"""Certified codes a second: `solve` beside CVXPY, on the paper's synthetic data."""
+"""Certified codes from `solve`, compared with CVXPY on the paper's synthetic data."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import multiprocessing
 import os
 import time
-from functools import partial
 from typing import Any
 
 import torch
@@ -27,7 +26,7 @@ TARGETS = {torch.float64: 1 / 150, torch.float32: 1 / 400}
 
 
 def run(options: Options) -> Report:
-    """Time a sample of p = 1.3, certify all of them, and compare with CVXPY at every p."""
+    """Time codes at p = 1.3, certify all of them, and compare with CVXPY at every p."""
     on_gpu = options.device.type == "cuda"
     baseline = "codes" if on_gpu else "CVXPY with Clarabel, a sample, all cores"
     report = options.report("codes", baseline)
@@ -39,7 +38,7 @@ def run(options: Options) -> Report:
 
 
 def paper_data(count: int, n: int = 50, m: int = 100) -> tuple[Tensor, Tensor]:
-    """Codes projected on the ball of radius 5, unit-norm atoms, noise of deviation 0.1."""
+    """Return signals and dictionary: codes of radius 5, unit-norm atoms, noise of σ = 0.1."""
     data = synthetic_codes(
         P,
         num_train=count,
@@ -55,7 +54,7 @@ def paper_data(count: int, n: int = 50, m: int = 100) -> tuple[Tensor, Tensor]:
 
 
 def _run_beside_cvxpy(options: Options, report: Report) -> None:
-    """All times are those of one sample, both ways using all cores."""
+    """Compare the time per sample; both solvers use all cores."""
     for n, m in SHAPES:
         count = 1_500 if options.quick or m > 100 else 15_000
         x, dictionary = paper_data(count, n, m)
@@ -71,13 +70,8 @@ def _run_beside_cvxpy(options: Options, report: Report) -> None:
             for dtype, tol in ((torch.float64, 2e-11), (torch.float32, 1e-6)):
                 rows, matrix = x.to(dtype), dictionary.to(dtype)
                 name = f"solve, {str(dtype)[6:]}, tol {tol:g}"
-                (ours,) = compare(
-                    group,
-                    {name: partial(_solve, rows, matrix, ball, tol)},
-                    options,
-                    rounds=3 if options.quick else 7,
-                    warmup=1,
-                )
+                times = 3 if options.quick else 7
+                ours = _time_solve(group, name, (rows, matrix, ball, tol), options, times)
                 each = ours.milliseconds / count
                 ratio = 1e-3 * each / cvx[NEW]
                 target = TARGETS[dtype] if m == 100 else None
@@ -92,8 +86,17 @@ def _run_beside_cvxpy(options: Options, report: Report) -> None:
     report.notes |= _agreement(2 if options.quick else 50)
 
 
-def _solve(x: Tensor, dictionary: Tensor, ball: fwnet.LpBall, tol: float, _: int) -> object:
-    return fwnet.solve(x, dictionary, ball, tol=tol)
+def _time_solve(
+    group: str,
+    name: str,
+    arguments: tuple[Tensor, Tensor, fwnet.LpBall, float],
+    options: Options,
+    rounds: int,
+) -> Row:
+    x, dictionary, ball, tol = arguments
+    solve = {name: lambda _: fwnet.solve(x, dictionary, ball, tol=tol)}
+    (row,) = compare(group, solve, options, rounds=rounds, warmup=1, hide_launches=False)
+    return row
 
 
 def _certificates(x: Tensor, dictionary: Tensor, ball: fwnet.LpBall, tol: float) -> dict[str, Any]:
@@ -109,7 +112,7 @@ def _certificates(x: Tensor, dictionary: Tensor, ball: fwnet.LpBall, tol: float)
 
 
 def _agreement(count: int) -> dict[str, Any]:
-    """Largest differences of objective and code from CVXPY's, and CVXPY's own gap, at every p."""
+    """Return the largest differences from CVXPY's objectives and codes, and CVXPY's gap."""
     x, dictionary = paper_data(count)
     notes = {}
     for p in AGREEMENT_EXPONENTS:
@@ -130,7 +133,7 @@ def _agreement(count: int) -> dict[str, Any]:
 
 
 def _time_cvxpy(x: Tensor, dictionary: Tensor, radius: float) -> dict[str, float]:
-    """Seconds a sample with one process on every core, without looking for the least norm."""
+    """Return seconds per sample with one process per core, without the least norm."""
     processes = os.cpu_count() or 1
     parts = [part.numpy() for part in x.chunk(processes)]
     context = multiprocessing.get_context("spawn")
@@ -149,10 +152,10 @@ def _time_cvxpy(x: Tensor, dictionary: Tensor, radius: float) -> dict[str, float
 
 
 def _solve_with_cvxpy(job: tuple[Any, ...]) -> float:
-    """What a user would write; returns the seconds it took."""
+    """Solve as a user of CVXPY would; return the seconds."""
     import cvxpy
 
-    cp: Any = cvxpy  # carries no annotations
+    cp: Any = cvxpy  # has no annotations
     rows, dictionary, radius, reuse = job
     z, parameter = cp.Variable(dictionary.shape[1]), cp.Parameter(dictionary.shape[0])
 
@@ -163,7 +166,7 @@ def _solve_with_cvxpy(job: tuple[Any, ...]) -> float:
     kept = problem(parameter)
     if reuse:
         parameter.value = rows[0]
-        kept.solve(solver=cp.CLARABEL)  # compiled once, not counted
+        kept.solve(solver=cp.CLARABEL)  # compile once, untimed
     start = time.perf_counter()
     for x in rows:
         if reuse:
@@ -184,14 +187,7 @@ def _run_on_gpu(options: Options, report: Report) -> None:
             x = x.repeat(rows // len(x), 1)
             name = f"{rows:,} codes, {str(dtype)[6:]}"
             group = f"p = {P}, n = 50, m = 100, radius {radius:g}"
-            (row,) = compare(
-                group,
-                {name: partial(_solve, x, dictionary, ball, tol)},
-                options,
-                rounds=3,
-                warmup=1,
-                hide_launches=False,
-            )
+            row = _time_solve(group, name, (x, dictionary, ball, tol), options, rounds=3)
             report.rows.append(row)
             report.notes[f"{group}, {name}"] = {
                 "codes a second": 1e3 * rows / row.milliseconds,

@@ -1,8 +1,8 @@
-"""Time to a dictionary as good as scikit-learn's, at p = 1, on patches of photographs.
+"""Time until a dictionary is as good as scikit-learn's, at p = 1, on patches of photographs.
 
 scikit-learn minimizes ½‖x − zD‖² + α‖z‖₁, `LpDictionaryLearning` ½‖x − zD‖² with ‖z‖₁ ≤ c. Both
-dictionaries are judged by both objectives, on other patches of the pictures, with c the mean L1
-norm of scikit-learn's codes; the time that counts is when ours is as good as theirs in both.
+dictionaries are evaluated with both objectives on other patches of the images, where c is the mean
+L1 norm of scikit-learn's codes. The reported time is when ours is as good as theirs in both.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 import fwnet
 from fwnet.bench.harness import Options, Report, Row
 from fwnet.coding import LearningProgress
+from fwnet.progress import Progress
 from fwnet.solvers import ADMM, solve_penalized
 
 __all__ = ["patches", "run"]
@@ -37,19 +38,19 @@ NUM_JUDGED, SNAPSHOTS = 500, 30
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A dictionary on its way: when it was there, and what it was worth."""
+    """The objectives of a dictionary during training, and the time."""
 
     seconds: float
     constrained: float
     penalized: float
 
     def is_as_good_as(self, other: Snapshot) -> bool:
-        """Whether neither objective is larger."""
+        """Return whether neither objective is larger."""
         return self.constrained <= other.constrained and self.penalized <= other.penalized
 
 
 def run(options: Options) -> Report:
-    """Learn 256 atoms from 100,000 patches of 8 × 8: equal in contrast, then as they are."""
+    """Learn 256 atoms from 100,000 patches of 8 × 8, with equal contrast and unchanged."""
     count, num_atoms = (6_000, 64) if options.quick else (100_000, 256)
     settings = SETTINGS[:1] if options.quick else SETTINGS
     report = options.report("dictionary", "MiniBatchDictionaryLearning until it stops")
@@ -62,24 +63,24 @@ def run(options: Options) -> Report:
         for index, (algorithm, batch_size) in enumerate(
             settings if equal_contrast else settings[:1]
         ):
-            options.on_round(f"{what}, scikit-learn", index, len(settings))
+            options.progress(Progress(f"{what}, scikit-learn", index, len(settings), "fits"))
             name = f"scikit-learn, {algorithm}, batches of {batch_size}, n_jobs={N_JOBS}"
             theirs[name] = _fit_theirs(x, num_atoms, algorithm, batch_size)
         judge.radius = judge.mean_norm(next(iter(theirs.values()))[-1][1])
         ours = []
         rounds = 1 if options.quick else 3
         for index in range(rounds):
-            options.on_round(f"{what}, fwnet", index, rounds)
+            options.progress(Progress(f"{what}, fwnet", index, rounds, "fits"))
             ours.append(_fit_ours(x, num_atoms, judge.radius, options.device, seed=index))
         _compare(report, group, judge, theirs, ours, both=equal_contrast)
     return report
 
 
 def patches(count: int, equal_contrast: bool, seed: int) -> np.ndarray:
-    """Patches of scikit-image's own pictures, as many of each, without their mean, (count, 64).
+    """Return zero-mean patches of scikit-image's images, equally many of each, (count, 64).
 
-    With equal contrast all have the norm 8, and those with hardly any contrast are left out;
-    without, that is their norm in the root mean square.
+    With equal contrast every patch has norm 8 and flat patches are left out; otherwise the root
+    mean square of the norms is 8.
     """
     from skimage import data
 
@@ -103,16 +104,16 @@ def patches(count: int, equal_contrast: bool, seed: int) -> np.ndarray:
 
 
 class Judge:
-    """The objectives of a dictionary on patches that it has not seen."""
+    """Evaluate dictionaries on patches that were not used for training."""
 
     def __init__(self, x: np.ndarray) -> None:
         self.x, self.radius, self.largest_gap = torch.from_numpy(x), 1.0, 0.0
 
     def __call__(self, seconds: float, components: np.ndarray) -> Snapshot:
-        """Solve for the codes of all patches, twice; the mean gap is what is not known exactly."""
+        """Return both objectives; the mean gap of the codes bounds their error."""
         dictionary = self._dictionary(components)
         ball = fwnet.LpBall(1.0, self.radius)
-        options: dict[str, Any] = {"tol": 1e-4, "method": ADMM(iterations_a_step=20)}
+        options: dict[str, Any] = {"tol": 1e-4, "method": ADMM(iterations_per_step=20)}
         constrained = fwnet.solve(self.x, dictionary, ball, max_steps=50, **options)
         penalized = self._penalized(dictionary)
         values = [
@@ -125,12 +126,12 @@ class Judge:
         return Snapshot(seconds, values[0], values[1] + ALPHA * norm)
 
     def mean_norm(self, components: np.ndarray) -> float:
-        """The mean L1 norm of the codes that scikit-learn's objective asks for."""
+        """Return the mean L1 norm of the codes that minimize scikit-learn's objective."""
         code = self._penalized(self._dictionary(components)).code
         return float(code.abs().sum(-1).mean())
 
     def _penalized(self, dictionary: torch.Tensor) -> fwnet.Solution:
-        method = ADMM(iterations_a_step=20)
+        method = ADMM(iterations_per_step=20)
         return solve_penalized(self.x, dictionary, ALPHA, tol=1e-4, method=method, max_steps=50)
 
     def _dictionary(self, components: np.ndarray) -> torch.Tensor:
@@ -140,7 +141,7 @@ class Judge:
 def _fit_theirs(
     x: np.ndarray, num_atoms: int, algorithm: str, batch_size: int
 ) -> list[tuple[float, np.ndarray]]:
-    """Dictionaries with their times, the last being the result."""
+    """Return dictionaries during training with their times; the last is the result."""
     from sklearn.base import clone
     from sklearn.decomposition import MiniBatchDictionaryLearning
     from sklearn.exceptions import ConvergenceWarning
@@ -161,9 +162,9 @@ def _fit_theirs(
         callback=note,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of its codes, some thousand times
+        warnings.simplefilter("ignore", ConvergenceWarning)  # raised thousands of times
         clone(model).set_params(n_components=8, callback=None, max_iter=1).fit(x[:512])
-        start = time.perf_counter()  # now that its processes are there
+        start = time.perf_counter()  # its processes have started
         model.fit(x)
     way.append((time.perf_counter() - start, model.components_))
     return way
@@ -175,7 +176,7 @@ def _fit_ours(
     model = fwnet.LpDictionaryLearning(
         num_atoms, p=1.0, radius=radius, random_state=seed, device=device.type
     )
-    if seed > 0:  # once to the end; what is compared happens in the first pass
+    if seed > 0:  # only one run continues: the comparison needs the first pass
         model.set_params(max_iter=1)
     way: list[tuple[float, np.ndarray]] = []
 
@@ -197,7 +198,7 @@ def _compare(
     ours: list[list[tuple[float, np.ndarray]]],
     both: bool,
 ) -> None:
-    """When ours was as good as the end of theirs; in one objective where both is not asked."""
+    """Report when ours was as good as their result, in both objectives or in the first."""
     ways = {
         name: [judge(*point) for point in _thinned(way)[::4] + way[-1:]]
         for name, way in theirs.items()
@@ -230,8 +231,8 @@ def _compare(
         "at the end: with ‖z‖₁ ≤ c, with α‖z‖₁": {
             name: (point.constrained, point.penalized) for name, point in last.items()
         },
-        "fwnet on its way: seconds, with ‖z‖₁ ≤ c, with α‖z‖₁": _told(paths[0]),
-        "scikit-learn on its way": {name: _told(way) for name, way in ways.items()},
+        "fwnet on its way: seconds, with ‖z‖₁ ≤ c, with α‖z‖₁": _as_lists(paths[0]),
+        "scikit-learn on its way": {name: _as_lists(way) for name, way in ways.items()},
         "largest mean gap of the codes that judge": judge.largest_gap,
         "patches that judge": len(judge.x),
         "scikit-learn": sklearn.__version__,
@@ -239,19 +240,18 @@ def _compare(
 
 
 def _when_reached(path: list[Snapshot], goal: Snapshot, both: bool) -> float:
-    """Seconds until a path is as good; infinite if it never is."""
-    return next((s.seconds for s in path if _reached(s, goal, both)), math.inf)
-
-
-def _reached(ours: Snapshot, end: Snapshot, both: bool) -> bool:
-    return ours.is_as_good_as(end) if both else ours.constrained <= end.constrained
+    """Return the seconds until a path is as good as the goal; infinity if it never is."""
+    for ours in path:
+        if ours.is_as_good_as(goal) if both else ours.constrained <= goal.constrained:
+            return ours.seconds
+    return math.inf
 
 
 def _thinned(way: list[tuple[float, np.ndarray]]) -> list[tuple[float, np.ndarray]]:
-    """A few points of a way, closer together at its beginning, and its end."""
+    """Return a few points, more of them at the beginning, and the last."""
     spaced = np.unique(np.geomspace(1, len(way), SNAPSHOTS).astype(int)) - 1
     return [way[index] for index in spaced]
 
 
-def _told(path: list[Snapshot]) -> list[list[float]]:
+def _as_lists(path: list[Snapshot]) -> list[list[float]]:
     return [[round(v, 4) for v in (s.seconds, s.constrained, s.penalized)] for s in path]

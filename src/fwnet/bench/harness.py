@@ -1,9 +1,8 @@
-"""Measure alternatives side by side in one run, and report them as ratios.
+"""Measure alternatives in one run and report them as ratios.
 
-Absolute times belong to one machine on one day; the ratio of two things measured in turn, in the
-same run, carries further. Every round times each candidate once, so that slow changes of the
-machine reach them all; the median over rounds is reported with its spread. It still takes a machine
-that is otherwise idle: code of many short parallel operations suffers most from competition.
+Absolute times depend on the machine and the day; ratios of times from the same run are more stable.
+Every round times each candidate once, so that slow changes of the machine affect all of them. The
+median over rounds is reported with its spread. Run benchmarks on an idle machine.
 """
 
 from __future__ import annotations
@@ -21,21 +20,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fwnet.files import write_whole
 from fwnet.hardware import hardware_name
+from fwnet.progress import Progress, ProgressCallback, silent
 
 __all__ = ["Options", "Report", "Row", "compare"]
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to run a benchmark; `on_round` hears (group, round, rounds) for a progress display."""
+    """How to run a benchmark; `progress` is called before each round."""
 
     device: torch.device
     quick: bool = False
-    on_round: Callable[[str, int, int], None] = lambda *_: None
+    progress: ProgressCallback = silent
 
     def report(self, name: str, baseline: str) -> Report:
-        """Start the report of the benchmark `name`."""
+        """Return an empty report of the benchmark `name`."""
         quick = " --quick" if self.quick else ""
         command = f"fwnet bench {name} --device {self.device.type}{quick}"
         return Report(name, command, hardware_name(self.device), baseline)
@@ -43,20 +44,20 @@ class Options:
 
 @dataclass(frozen=True)
 class Row:
-    """One candidate: its median time, and that time over the time of the group's baseline."""
+    """One candidate: its median time, and the ratio to the baseline of its group."""
 
     group: str
     name: str
     ratio: float
     milliseconds: float
     spread: float  # interquartile range over median
-    peak_mib: float | None  # memory above what the inputs hold, where it can be measured
-    target: float | None = None  # the largest ratio that is good enough
+    peak_mib: float | None  # additional memory during the run, if it can be measured
+    target: float | None = None  # the largest acceptable ratio
 
 
 @dataclass
 class Report:
-    """The result of one benchmark, with what is needed to repeat it."""
+    """The result of one benchmark, with the command that repeats it."""
 
     name: str
     command: str
@@ -69,13 +70,11 @@ class Report:
     )
 
     def save(self, folder: Path) -> Path:
-        """Write results/bench-NAME-HARDWARE.json through a temporary file."""
+        """Write bench-NAME-HARDWARE.json in the folder and return its path."""
         folder.mkdir(parents=True, exist_ok=True)
         label = "".join(c if c.isalnum() else "-" for c in self.hardware.lower()).strip("-")
         path = folder / f"bench-{self.name}-{label}.json"
-        temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
+        write_whole(path, json.dumps(asdict(self), indent=2) + "\n")
         return path
 
 
@@ -91,12 +90,11 @@ def compare(
     hide_launches: bool = True,
     may_fail: Container[str] = (),
 ) -> list[Row]:
-    """Time each candidate once a round and divide by the first, which is the baseline.
+    """Time each candidate once per round and divide by the first, the baseline.
 
-    A candidate takes the number of the round, so that it can rotate its inputs past the cache.
-    On a GPU the caches are flushed before each measurement, and by default that work also hides
-    the time that Python takes to launch kernels; what is left is the time of the kernels. A
-    candidate in `may_fail` (a compiler's output, say) is left out if it does not run.
+    A candidate is called with the number of the round, so that it can change its inputs. On a GPU
+    the caches are flushed before each measurement; by default this also hides the time that Python
+    takes to launch kernels. A candidate in `may_fail` (compiled code) is left out if it fails.
     """
     candidates = {
         name: run
@@ -114,7 +112,7 @@ def compare(
             peaks[name] = _peak_mib(partial(run, 0), device)
     times: dict[str, list[float]] = {name: [] for name in candidates}
     for index in range(rounds):
-        options.on_round(group, index, rounds)
+        options.progress(Progress(group, index, rounds, "rounds"))
         for name, run in candidates.items():
             times[name].append(timer(partial(run, index)))
     medians = {name: statistics.median(values) for name, values in times.items()}
@@ -162,14 +160,14 @@ def _cuda_milliseconds(run: Callable[[], object], flushed: Tensor, times: int) -
 
 
 def _peak_mib(run: Callable[[], object], device: torch.device) -> float | None:
-    """Return the high-water mark of memory during one run, above where it started."""
+    """Return the peak memory during one run, above the memory before it."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         before: float = torch.cuda.memory_allocated(device)
         run()
         return (torch.cuda.max_memory_allocated(device) - before) / 2**20
-    try:  # Linux forgets the resident high-water mark of a process when told to
+    try:  # on Linux the peak of a process can be reset
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
         before = _resident_kib("VmRSS")
         run()

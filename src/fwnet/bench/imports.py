@@ -1,4 +1,4 @@
-"""What `import fwnet` costs beside `import torch`."""
+"""The time of `import fwnet` compared with `import torch`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["run"]
 
 
 def run(options: Options) -> Report:
-    """Time a fresh interpreter for each import; the first of each warms the disk cache."""
+    """Time each import in a fresh interpreter; the first of each fills the disk cache."""
     report = options.report("import", baseline="import torch")
     report.rows = compare(
         "a fresh interpreter",

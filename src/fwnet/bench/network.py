@@ -1,55 +1,39 @@
-"""One training step of the paper's convolutional network, T = 4 and 64 maps, batch 128 of 48×48."""
+"""Training steps of the paper's convolutional network: T = 4, 64 maps, 128 images of 48 × 48."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from fwnet.bench.harness import Options, Report, compare
-from fwnet.functional import frank_wolfe_step
 from fwnet.kernels import use_reference
+from fwnet.models import ConvFWNet
 
 __all__ = ["run"]
 
 BASELINE = "plain operators"
 COMPILED = "plain operators, torch.compile"
-STEPS = 10  # in a row, so that Python runs ahead of the GPU as it does in training
+STEPS = 10  # per measurement, so that Python runs ahead of the GPU as in training
 
 
-class Network(nn.Module):
-    """z ← (1 − γ)·z + γ·pool_p(W_t z + W_0 x), then x + W_R z."""
+class Sums(nn.Module):
+    """Replaces the steps of the network by additions, to measure the convolutions alone."""
 
-    def __init__(self, unit: Callable[..., Tensor], channels: int = 64, layers: int = 4) -> None:
-        super().__init__()
-        self.unit = unit
-        self.first = nn.Conv2d(1, channels, 3, padding=1, bias=False)
-        self.middle = nn.ModuleList(
-            nn.Conv2d(channels, channels, 3, padding=1, bias=False) for _ in range(layers - 1)
-        )
-        self.last = nn.Conv2d(channels, 1, 3, padding=1, bias=False)
-        self.log_excess = nn.Parameter(torch.tensor(0.5).log())
-        self.step_logits = nn.Parameter(
-            torch.tensor([2 / (t + 2.01) for t in range(layers)]).logit()
-        )
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Denoise x, of shape (b, 1, h, w)."""
-        excess, steps = self.log_excess.exp(), self.step_logits.sigmoid()
-        w0_x = self.first(x)
-        z = self.unit(None, w0_x, None, steps[0], excess, dim=1)
-        for convolution, step in zip(self.middle, steps[1:], strict=True):
-            z = self.unit(z, convolution(z), w0_x, step, excess, dim=1)
-        output: Tensor = x + self.last(z)
-        return output
+    def forward(self, w0_x: Tensor, matrices: Sequence[nn.Module]) -> Tensor:
+        """Return W_{T−1}(… W_1(W_0 x) + W_0 x …) + W_0 x."""
+        z = w0_x
+        for matrix in matrices:
+            z = matrix(z) + w0_x
+        return z
 
 
 def run(options: Options) -> Report:
-    """Eager, compiled and fused, then the time without the unit and without the optimizer."""
+    """Compare eager, compiled and fused steps, and steps without pool_p or the optimizer."""
     report = options.report("network", baseline=BASELINE)
-    torch.backends.cudnn.benchmark = True  # for all candidates alike
+    torch.backends.cudnn.benchmark = True  # for all candidates
     shape = (8, 1, 24, 24) if options.quick or options.device.type == "cpu" else (128, 1, 48, 48)
     generator = torch.Generator(options.device).manual_seed(0)
     clean = torch.rand(shape, generator=generator, device=options.device)
@@ -82,9 +66,9 @@ def run(options: Options) -> Report:
 
 
 def speedups(times: dict[str, float]) -> dict[str, str | float]:
-    """The same mode first (eager, compiled, in TF32), then the fastest, then the parts of a step.
+    """Return ratios of the same mode (eager, compiled, in TF32), the fastest, and parts of a step.
 
-    The compiled pair differs in memory format: the fused one has its channels last.
+    The compiled pair differs in memory format: the fused one uses channels last.
     """
     whole, convolutions = times["fused step, channels last"], times["convolutions alone"]
     optimizer = whole - times["fused step without optimizer"]
@@ -106,7 +90,7 @@ def speedups(times: dict[str, float]) -> dict[str, str | float]:
 
 
 def graph_candidates(noisy: Tensor, clean: Tensor) -> dict[str, Callable[[int], object]]:
-    """The fused step replayed as a CUDA graph: eager or compiled, in TF32 or in bf16."""
+    """Return the fused step as CUDA graphs: eager or compiled, in TF32 or bf16."""
     return {
         f"fused step, {how}, CUDA graph{suffix}": cuda_graph(
             training_step(noisy, clean, compiled=compiled, channels_last=True, bf16=bf16)
@@ -127,10 +111,11 @@ def training_step(
     without_unit: bool = False,
     without_optimizer: bool = False,
 ) -> Callable[[int], object]:
-    """Build a network with its optimizer and return a call that trains it for one step."""
+    """Return a function that trains a new network for STEPS steps."""
     torch.manual_seed(0)
-    unit = _sum_alone if without_unit else frank_wolfe_step
-    network = Network(unit).to(noisy.device)
+    network = ConvFWNet(4, eps=0.0).to(noisy.device)
+    if without_unit:
+        network.steps = Sums()  # type: ignore[assignment]
     if channels_last:
         for parameter in network.parameters():
             if parameter.ndim == 4:
@@ -160,15 +145,8 @@ def training_step(
     return plain if reference else call
 
 
-def _sum_alone(
-    _z: Tensor | None, a: Tensor, b: Tensor | None, *_: Tensor, **_options: int
-) -> Tensor:
-    """Stand in for the unit at the price of one addition, to leave the convolutions' share."""
-    return a if b is None else a + b
-
-
 def cuda_graph(step: Callable[[int], object]) -> Callable[[int], object]:
-    """Record the whole training step once and replay it: no launch waits for Python."""
+    """Record the training steps as a CUDA graph and return its replay."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -176,8 +154,8 @@ def cuda_graph(step: Callable[[int], object]) -> Callable[[int], object]:
             step(index)
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):  # all STEPS of them
+    with torch.cuda.graph(graph):
         step(0)
 
-    recorded = (graph, step)  # the graph works on the memory of the step, which must live as long
+    recorded = (graph, step)  # the graph uses the memory of the step: keep both
     return lambda _: recorded[0].replay()

@@ -1,8 +1,11 @@
-"""pool_p, forward and with its gradients, beside a copy of the same bytes (or a convolution)."""
+"""pool_p and the fused Frank-Wolfe step, forward and with gradients, compared with a copy.
+
+On a CPU pool_p is compared with a convolution instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -11,15 +14,17 @@ from torch.nn.functional import conv2d
 
 import fwnet
 from fwnet.bench.harness import Options, Report, Row, compare
+from fwnet.functional import frank_wolfe_step, pool_excess
 from fwnet.kernels import use_reference
 
-__all__ = ["Case", "gpu_cases", "random_input", "run"]
+__all__ = ["run", "run_step"]
 
-P = 1.4
+P, STEP_SIZE = 1.4, 0.3
+COMPILED = "plain operators, torch.compile"
 
 
 class Case(NamedTuple):
-    """A shape with the axis of its rows, and the ratios that are good enough."""
+    """A shape with the axis of its rows, and the target ratios of pool_p."""
 
     title: str
     shape: tuple[int, ...]
@@ -29,16 +34,52 @@ class Case(NamedTuple):
     forward_target: float
     backward_target: float
 
+    def random(self, seed: int, device: torch.device) -> Tensor:
+        """Return random numbers; these shapes are several times the size of any cache."""
+        generator = torch.Generator(device).manual_seed(seed)
+        u = torch.randn(self.shape, generator=generator, device=device).to(self.dtype)
+        return u.contiguous(memory_format=torch.channels_last) if self.channels_last else u
+
 
 def run(options: Options) -> Report:
-    """GPU: against a copy of the same bytes. CPU: against the convolution before the unit."""
-    if options.device.type == "cuda":
-        return _run_gpu(options)
-    return _run_cpu(options)
+    """Compare pool_p with a copy of the same bytes (GPU) or with a convolution (CPU)."""
+    if options.device.type == "cpu":
+        return _run_cpu(options)
+    report = options.report("pool", baseline="copy")
+    for case in _gpu_cases(options.quick):
+        u, grad = (case.random(seed, options.device) for seed in (0, 1))
+        p = torch.tensor(P, device=u.device)
+        compiled = torch.compile(fwnet.pool_p, fullgraph=True, dynamic=False)
+        units: dict[str, Callable[..., Tensor]] = {
+            "pool_p": fwnet.pool_p,
+            "plain operators": _plain(fwnet.pool_p),
+            COMPILED: _plain(compiled),
+            "softmax": lambda u, _, dim: u.softmax(dim),
+        }
+        targets = (case.forward_target, case.backward_target)
+        report.rows += _compare_units(case, units, (u, p), u, grad, targets, options)
+    return report
 
 
-def gpu_cases(quick: bool) -> Iterator[Case]:
-    """The shapes of image networks in both memory formats, and long rows."""
+def run_step(options: Options) -> Report:
+    """Compare z' = (1 − γ)·z + γ·pool_p(a + b) with a copy, in every layout of `run`."""
+    report = options.report("step", baseline="copy")
+    on_gpu = options.device.type == "cuda"
+    units: dict[str, Callable[..., Tensor]] = {
+        "fused step": frank_wolfe_step,
+        "pool_p and plain operators": _separate,
+    }
+    for case in _gpu_cases(options.quick or not on_gpu):
+        if case.dtype == torch.float32:
+            z, a, b, grad = (case.random(seed, options.device) for seed in range(4))
+            step, excess = (torch.tensor(v, device=a.device) for v in (STEP_SIZE, P - 1))
+            inputs, targets = (z, a, b, step, excess), (2.3, 6.0) if on_gpu else None
+            report.rows += _compare_units(case, units, inputs, a, grad, targets, options)
+    return report
+
+
+def _gpu_cases(quick: bool) -> Iterator[Case]:
+    """Yield the shapes of image networks in both memory formats, and long rows."""
     batch = 16 if quick else 256
     for dtype, name in ((torch.float32, "fp32"), (torch.bfloat16, "bf16")):
         targets = (1.15, 3.0) if dtype == torch.float32 else (1.5, 4.0)
@@ -49,68 +90,51 @@ def gpu_cases(quick: bool) -> Iterator[Case]:
         yield Case(f"{[*rows]} rows, {name}", rows, 1, False, dtype, *targets)
 
 
-def _run_gpu(options: Options) -> Report:
-    report = options.report("pool", baseline="copy")
-    for case in gpu_cases(options.quick):
-        u, grad = (random_input(case, seed, options.device) for seed in (0, 1))
-        u.requires_grad_()
-        report.rows += _compare_forward(case, u, options)
-        report.rows += _compare_gradients(case, u, grad, options)
-    return report
+def _compare_units(
+    case: Case,
+    units: Mapping[str, Callable[..., Tensor]],
+    inputs: Sequence[Tensor],
+    copied: Tensor,
+    grad: Tensor,
+    targets: tuple[float, float] | None,
+    options: Options,
+) -> list[Row]:
+    """Time the forward pass of each unit, then the forward pass with all gradients.
 
-
-def _compare_forward(case: Case, u: Tensor, options: Options) -> list[Row]:
-    torch._dynamo.reset()  # one shape at a time, each compiled for itself
-    p = torch.tensor(P, device=u.device)
-    target = torch.empty_like(u)
-    compiled = torch.compile(fwnet.pool_p, fullgraph=True, dynamic=False)
+    The targets are those of the first unit.
+    """
+    destination = torch.empty_like(copied)
+    for tensor in inputs:
+        tensor.requires_grad_()
 
     def forward(unit: Callable[..., Tensor]) -> Callable[[int], object]:
         def call(_: int) -> None:
             with torch.no_grad():
-                unit(u, p, dim=case.dim)
+                unit(*inputs, dim=case.dim)
 
         return call
 
-    candidates = {
-        "copy": lambda _: target.copy_(u.detach()),
-        "pool_p": forward(fwnet.pool_p),
-        "plain operators": forward(_plain(fwnet.pool_p)),
-        "plain operators, torch.compile": forward(_plain(compiled)),
-        "softmax": forward(_softmax),
-    }
-    return compare(
-        f"forward, {case.title}",
-        candidates,
-        options,
-        targets={"pool_p": case.forward_target},
-        may_fail={"plain operators, torch.compile"},
-    )
+    def with_gradients(unit: Callable[..., Tensor]) -> Callable[[int], object]:
+        return lambda _: torch.autograd.grad(
+            unit(*inputs, dim=case.dim), inputs, grad, allow_unused=True
+        )
 
-
-def _compare_gradients(case: Case, u: Tensor, grad: Tensor, options: Options) -> list[Row]:
-    torch._dynamo.reset()
-    p = torch.tensor(P, device=u.device, requires_grad=True)
-    target = torch.empty_like(u)
-    compiled = torch.compile(fwnet.pool_p, fullgraph=True, dynamic=False)
-
-    def both(unit: Callable[..., Tensor], *wanted: Tensor) -> Callable[[int], object]:
-        return lambda _: torch.autograd.grad(unit(u, p, dim=case.dim), wanted, grad)
-
-    candidates = {
-        "copy": lambda _: target.copy_(u.detach()),
-        "pool_p": both(fwnet.pool_p, u, p),
-        "plain operators": both(_plain(fwnet.pool_p), u, p),
-        "plain operators, torch.compile": both(_plain(compiled), u, p),
-        "softmax": both(_softmax, u),
-    }
-    return compare(
-        f"forward and gradients, {case.title}",
-        candidates,
-        options,
-        targets={"pool_p": case.backward_target},
-        may_fail={"plain operators, torch.compile"},
-    )
+    rows = []
+    titles = {"forward": forward, "forward and gradients": with_gradients}
+    for index, (title, measured) in enumerate(titles.items()):
+        torch._dynamo.reset()  # compile for one shape at a time
+        candidates: dict[str, Callable[[int], object]] = {
+            "copy": lambda _: destination.copy_(copied.detach())
+        }
+        candidates |= {name: measured(unit) for name, unit in units.items()}
+        rows += compare(
+            f"{title}, {case.title}",
+            candidates,
+            options,
+            targets={next(iter(units)): targets[index]} if targets else None,
+            may_fail={COMPILED},
+        )
+    return rows
 
 
 def _run_cpu(options: Options) -> Report:
@@ -126,30 +150,30 @@ def _run_cpu(options: Options) -> Report:
 
 @torch.no_grad()
 def _compare_with_convolution(case: Case, baseline: str, options: Options) -> list[Row]:
-    u = random_input(case, 0, options.device)
-    kernel = random_input(case._replace(shape=(64, 64, 3, 3)), 1, options.device)
-    target = torch.empty_like(u)
+    u = case.random(0, options.device)
+    kernel = case._replace(shape=(64, 64, 3, 3)).random(1, options.device)
+    destination = torch.empty_like(u)
     candidates = {
         baseline: lambda _: conv2d(u, kernel, padding=1),
         "pool_p": lambda _: fwnet.pool_p(u, P, dim=1, eps=1e-3),
         "plain operators": lambda _: _plain(fwnet.pool_p)(u, P, dim=1, eps=1e-3),
         "the paper's two steps, with pow": lambda _: _two_steps(u),
         "softmax": lambda _: u.softmax(1),
-        "copy": lambda _: target.copy_(u),
+        "copy": lambda _: destination.copy_(u),
     }
     targets = {"pool_p": case.forward_target}
     return compare(f"forward, {case.title}", candidates, options, targets=targets)
 
 
-def _softmax(u: Tensor, _: Tensor, dim: int) -> Tensor:
-    return u.softmax(dim)
-
-
 def _two_steps(u: Tensor) -> Tensor:
-    """y = u/‖u‖_q, then −sign(y)|y|^(1/(p−1)): the unit as the paper writes it."""
+    """y = u/‖u‖_q, then −sign(y)|y|^(1/(p−1)): the unit as in the paper."""
     q = fwnet.dual_exponent(P)
     y = u / u.abs().pow(q).sum(1, keepdim=True).pow(1 / q)
     return -y.sign() * y.abs().pow(1 / (P - 1))
+
+
+def _separate(z: Tensor, a: Tensor, b: Tensor, step: Tensor, excess: Tensor, dim: int) -> Tensor:
+    return (1 - step) * z + step * pool_excess(a + b, excess, dim=dim)
 
 
 def _plain(unit: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -158,10 +182,3 @@ def _plain(unit: Callable[..., Tensor]) -> Callable[..., Tensor]:
             return unit(*arguments, **options)
 
     return call
-
-
-def random_input(case: Case, seed: int, device: torch.device) -> Tensor:
-    """Draw fresh random numbers; these shapes are several times any cache."""
-    generator = torch.Generator(device).manual_seed(seed)
-    u = torch.randn(case.shape, generator=generator, device=device).to(case.dtype)
-    return u.contiguous(memory_format=torch.channels_last) if case.channels_last else u

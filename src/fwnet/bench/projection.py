@@ -1,4 +1,4 @@
-"""Projection on the Lp ball: ours beside the paper's way, Frank-Wolfe iterations."""
+"""Projection onto the Lp ball, compared with the paper's Frank-Wolfe iterations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RADIUS, P = 5.0, 1.3
 
 
 def run(options: Options) -> Report:
-    """15,000 vectors of length 100 in float64, p = 1.3, radius 5 (the paper's synthetic codes)."""
+    """Project 15,000 vectors of length 100 in float64: p = 1.3, radius 5, as in the paper."""
     count, steps = (1_500, 500) if options.quick else (15_000, 5_000)
     generator = torch.Generator().manual_seed(0)
     y = torch.randn(count, 100, dtype=torch.float64, generator=generator).to(options.device)
@@ -25,7 +25,7 @@ def run(options: Options) -> Report:
     report = options.report("projection", baseline="LpBall.project")
     group = f"{count:,} × 100 float64, p = {P}"
     (ours,) = compare(group, {"LpBall.project": lambda _: ball.project(y)}, options)
-    # Minutes long, so once: its spread is far below the ratio.
+    # This takes minutes, so run it once: its spread is far below the ratio.
     paper = {frank_wolfe: lambda _: frank_wolfe_projection(y, ball, steps)}
     (theirs,) = compare(group, paper, options, rounds=1, warmup=0, measure_memory=False)
     ratio = theirs.milliseconds / ours.milliseconds
@@ -43,7 +43,7 @@ def run(options: Options) -> Report:
 
 
 def frank_wolfe_projection(y: Tensor, ball: fwnet.LpBall, steps: int) -> Tensor:
-    """The paper's way: z ← (1 − γ)z + γ·lmo(z − y), γ = 2/(t + 2), from z = 0."""
+    """z ← (1 − γ)z + γ·lmo(z − y), γ = 2/(t + 2), from z = 0: the paper's method."""
     z = torch.zeros_like(y)
     for t in range(steps):
         z = torch.lerp(z, ball.lmo(z - y), 2 / (t + 2))
@@ -51,7 +51,7 @@ def frank_wolfe_projection(y: Tensor, ball: fwnet.LpBall, steps: int) -> Tensor:
 
 
 def optimality_residual(y: Tensor, z: Tensor) -> Tensor:
-    """Largest violation of z + μ·sign(z)|z|^(p−1) = y and ‖z‖_p = radius, relative to y."""
+    """Return the largest violation of z + μ·sign(z)|z|^(p−1) = y and ‖z‖_p = radius."""
     t, a = z.abs() / RADIUS, y.abs() / RADIUS
     normal = t ** (P - 1)
     top = t.argmax(-1, keepdim=True)

@@ -34,6 +34,7 @@ def bench(
 ) -> None:
     """Measure speed and memory as ratios, side by side in one run, on an idle machine."""
     from fwnet.bench import BENCHMARKS, Options, run_benchmark
+    from fwnet.progress import progress_bar
 
     console = Console()
     if name is None:
@@ -46,12 +47,8 @@ def bench(
     chosen = chosen_device(device)
     if output:
         make_folder(output)
-    with Console(stderr=True).status("") as status:
-
-        def show(group: str, index: int, rounds: int) -> None:
-            status.update(f"{group}: round {index + 1} of {rounds}")
-
-        report = run_benchmark(name, Options(chosen, quick, show))
+    with progress_bar() as progress:
+        report = run_benchmark(name, Options(chosen, quick, progress))
     path = report.save(output) if output else None
     if as_json:
         console.print_json(json.dumps(dataclasses.asdict(report)))

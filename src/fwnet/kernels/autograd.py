@@ -1,4 +1,4 @@
-"""Kernels joined to autograd: what is saved, and how gradients are handed back."""
+"""Kernels as autograd functions: what forward saves and backward returns."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _KERNELS: dict[str, ModuleType] = {"reference": reference, "blocked": blocked}
 
 
 def save_inputs(ctx: Any, inputs: tuple[Any, ...]) -> None:
-    """Keep (a, b, z, step_size, excess, radius) and eps, dim: backward recomputes the rest."""
+    """Save (a, b, z, step_size, excess, radius), eps and dim; backward recomputes the rest."""
     *tensors, ctx.eps, ctx.dim = inputs
     ctx.save_for_backward(*tensors)
 
 
 def to_inputs(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    """Order the results of a kernel's backward as its forward takes its arguments."""
+    """Order the results of a kernel's backward like the arguments of its forward."""
     _, b, z, step_size, *_ = ctx.saved_tensors
     by_u, by_z, by_p, by_radius, by_step = gradients
     return (
@@ -45,7 +45,7 @@ def to_inputs(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Tensor | None, ...
 
 
 def is_transformed(*arguments: Any) -> bool:
-    """Tell whether torch.func is at work, or a batched gradient: only plain operators know how."""
+    """Return whether torch.func or a batched gradient is active: only the reference supports it."""
     return any(isinstance(t, Tensor) and _is_wrapped(t) for t in arguments)
 
 
@@ -55,20 +55,20 @@ def _is_wrapped(t: Tensor) -> bool:
 
 
 def refuse_second_derivative(ctx: Any, *grads: Tensor) -> NoReturn:
-    """Say that a gradient of the gradient was asked for, instead of returning a wrong one."""
+    """Raise: the backward of every gradient that is an autograd function itself."""
     raise RuntimeError(
-        "pool_p has no second derivative: it was differentiated twice "
+        "this operation has no second derivative, but was differentiated twice "
         "(create_graph=True, or a gradient of a gradient)"
     )
 
 
 class Pool(torch.autograd.Function):
-    """A kernel made of torch's operators, by its name; the reference works under vmap too."""
+    """The kernel of the given name as an operation; the reference works under vmap too."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(
+    def forward(  # written out: dynamo takes the first of *arguments for a context
         kernel: str,
         a: Tensor,
         b: Tensor | None,
@@ -90,8 +90,8 @@ class Pool(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         arguments = (grad, *ctx.saved_tensors, ctx.eps, ctx.dim)
-        # Compiled code has no second derivatives anyway, and PyTorch 2.11 drops the gradients of a
-        # function within a function's backward.
+        # Compiled code has no second derivatives, and PyTorch 2.11 drops the gradients of a
+        # function inside the backward of another.
         if torch.compiler.is_compiling():
             gradients = _KERNELS[ctx.kernel].backward(*arguments)
         else:
@@ -101,27 +101,14 @@ class Pool(torch.autograd.Function):
 
 
 class _PoolBackward(torch.autograd.Function):
-    """The gradient of pool_p as an operation of its own, so that a second derivative can refuse."""
+    """The gradient of pool_p as an operation of its own, so that a second derivative raises."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(
-        kernel: str,
-        grad: Tensor,
-        a: Tensor,
-        b: Tensor | None,
-        z: Tensor | None,
-        step_size: Tensor | None,
-        excess: Tensor,
-        radius: Tensor,
-        eps: float,
-        dim: int,
-    ) -> tuple[Tensor, ...]:
-        output: tuple[Tensor, ...] = _KERNELS[kernel].backward(
-            grad, a, b, z, step_size, excess, radius, eps, dim
-        )
-        return output
+    def forward(kernel: str, *arguments: Any) -> tuple[Tensor, ...]:
+        gradients: tuple[Tensor, ...] = _KERNELS[kernel].backward(*arguments)
+        return gradients
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

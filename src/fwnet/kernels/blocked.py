@@ -1,14 +1,13 @@
-"""pool_p on a CPU: the plain operators, applied to blocks that stay in the cache.
+"""pool_p on a CPU: the plain operators, applied to blocks that fit the cache.
 
 On whole images each operator reads and writes main memory, and the unit costs more than the
-convolutions around it. Here a block of rows goes through all of them while it is in the cache, in
-buffers that are made once; the operators use torch's threads.
+convolutions around it. Here a block of rows goes through all operators while it is in the cache, in
+buffers that are allocated once; the operators use torch's threads.
 
-For ordinary p a shorter form is exact enough: with k up to 16 (p from 1.0625), log(|u|/max|u|)
-needs no correction near 0, since its rounding is multiplied by k only; and from k = 1 on (p up to
-2), for gradients from 1.5 on, entries whose ratio underflows have weight 0 anyway. Everything else,
-and blocks that hold NaN or infinity, take the reference's steps. Powers are taken to the base 2,
-which costs less than half of e.
+For ordinary p a shorter form is accurate enough: with k ≤ 16 (p ≥ 1.0625), log(|u|/max|u|) needs no
+correction near 0, since its rounding error is only multiplied by k; and with k ≥ 1 (p ≤ 2), or
+k ≥ 1.5 for gradients, entries whose ratio underflows have weight 0. All other p, and blocks with
+NaN or infinity, use the reference. Powers have base 2, which takes less than half the time of e.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def forward(
         u = reference.widened_sum(a_block, b_block)
         if ratio.shape != u.shape:
             ratio, weight = u.new_empty(u.shape), u.new_empty(u.shape)
-        # The plain unit in the compute dtype goes straight to its place.
+        # Write the plain unit in the compute dtype directly to the output.
         target = out_block if step_size is None and out.dtype == compute else ratio
         if not (ordinary and _pool_ordinary(u, values, eps, axis, ratio, weight, target)):
             target = reference.pool(u, values, eps, axis)
@@ -110,8 +109,8 @@ def backward(
 def _blocks(layout: Layout, *tensors: Tensor | None) -> Iterator[list[Any]]:
     """Yield the same block of every tensor, with the rows along axis 1.
 
-    (rows, length) where rows lie along the last axis, else (images, length, places). Views where
-    the tensor is dense in the layout, as results must be; copies elsewhere; None stays None.
+    Blocks are (rows, length) if rows lie along the last axis, else (images, length, pixels). They
+    are views of tensors that are dense in the layout, as results must be, and copies of others.
     """
     dense = [t if t is None else layout.dense(t) for t in tensors]
     rows = max(1, BLOCK_ENTRIES // layout.length)
@@ -138,7 +137,7 @@ def _pool_ordinary(
     weight: Tensor,
     out: Tensor,
 ) -> bool:
-    """Write pool_p(u) to `out` in ten passes over the block; False if it holds NaN or infinity."""
+    """Write pool_p(u) to `out` in ten passes; return False if u has NaN or infinity."""
     torch.abs(u, out=ratio)
     peak = ratio.amax(axis, keepdim=True)
     if not peak.isfinite().all():
@@ -175,10 +174,10 @@ def _backward_ordinary(
     values: Scalars,
     eps: float,
 ) -> tuple[Tensor, ...] | None:
-    """The reference's backward in half the passes; None if the block holds NaN or infinity, or
-    rows so small that gradients may overflow.
+    """The reference's backward in half the passes.
 
-    `toward` is −s without the factor `size`, and `terms` what is made of it.
+    Return None if the block has NaN, infinity, or rows so small that gradients may overflow.
+    `toward` is −s without the factor `size`, and `terms` is grad·toward.
     """
     compute, k = values.k.dtype, values.k
     u, grad = reference.widened_sum(a, b), grad.to(compute)

@@ -1,7 +1,7 @@
-"""Which kernel runs: chosen here, by device, dtype and what is installed.
+"""Choose the kernel by device, dtype and installed packages.
 
-`use_reference()` or the environment variable FWNET_KERNELS=reference forces the plain operators,
-for debugging.
+For debugging, `use_reference()` or the environment variable FWNET_KERNELS=reference forces the
+plain operators.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _force_reference = os.environ.get("FWNET_KERNELS", "") == "reference"
 
 
 def run(a: Tensor, *others: Any) -> Tensor:
-    """Run the kernel contract's forward by the kernel that suits a, joined to autograd."""
+    """Run the forward of the kernel contract with the kernel for a; differentiable."""
     *_, dim = others
     if a.ndim and a.shape[dim] == 0:
         return a.clone()
@@ -42,25 +42,25 @@ def run(a: Tensor, *others: Any) -> Tensor:
 
 
 def select(u: Tensor, dim: int) -> str:
-    """Name the fastest kernel that is right for u."""
+    """Return the name of the fastest kernel that supports u."""
     compiling = torch.compiler.is_compiling()
-    # An exported graph must consist of plain operators. (Some versions of dynamo say that they
-    # export when they compile.)
+    # An exported graph must consist of plain operators. (Some versions of dynamo report exporting
+    # when they compile.)
     exporting = torch.compiler.is_exporting() and not torch.compiler.is_dynamo_compiling()
     if _force_reference or exporting or u.ndim == 0:
         return "reference"
     if u.is_cuda and _HAS_TRITON:
         fits = u.dtype != torch.float64 and u.shape[dim] <= triton_ops.MAX_LENGTH
         return "triton" if fits and (compiling or _is_recent(u.device)) else "reference"
-    # A compiler fuses the plain operators itself, and a mode that traces or fakes tensors needs
-    # them; in eager mode blocks keep them in the cache.
+    # A compiler fuses the plain operators itself, and modes that trace or fake tensors need them;
+    # in eager mode blocks stay in the cache.
     eager = not compiling and torch._C._len_torch_dispatch_stack() == 0
     return "blocked" if u.device.type == "cpu" and eager else "reference"
 
 
 @contextlib.contextmanager
 def use_reference() -> Iterator[None]:
-    """Run the plain operators inside this context, on every device."""
+    """Use the plain operators inside this context, on every device."""
     global _force_reference
     before, _force_reference = _force_reference, True
     try:
@@ -71,5 +71,5 @@ def use_reference() -> Iterator[None]:
 
 @functools.cache
 def _is_recent(device: torch.device) -> bool:
-    """Tell whether Triton compiles for this GPU."""
+    """Return whether Triton compiles for this GPU."""
     return bool(torch.version.hip) or torch.cuda.get_device_capability(device) >= (8, 0)

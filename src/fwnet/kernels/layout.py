@@ -1,4 +1,4 @@
-"""How the rows of a tensor lie in memory, and how to get there without a copy where possible."""
+"""The memory layout of the rows of a tensor, without copies where possible."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, u: Tensor, dim: int) -> Layout:
-        """Find the layout that suits u; what is neither dense form is treated as ordinary."""
+        """Return the layout of u; a tensor in neither dense form is treated as an ordinary one."""
         dim = dim % u.ndim
         length = u.shape[dim]
         if dim == u.ndim - 1 or u.movedim(dim, -1).is_contiguous():
@@ -34,11 +34,11 @@ class Layout(NamedTuple):
         return cls(dim, False, length, math.prod(u.shape[dim + 1 :]), u.numel() // length)
 
     def dense(self, t: Tensor) -> Tensor:
-        """Lay t out that way; copies only where it is not already."""
+        """Return t in this layout; copy only if needed."""
         return t.movedim(self.dim, -1).contiguous() if self.along_last else t.contiguous()
 
     def empty(self, like: Tensor) -> Tensor:
-        """Allocate a result of the shape of `like`, laid out that way in memory."""
+        """Return an empty tensor of the shape of `like` in this layout."""
         if not self.along_last:
             return torch.empty_like(like, memory_format=torch.contiguous_format)
         moved = like.movedim(self.dim, -1)

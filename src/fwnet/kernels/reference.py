@@ -1,4 +1,4 @@
-"""pool_p and its gradient in plain tensor operators: the definition every other kernel is held to.
+"""pool_p and its gradient in plain tensor operators: the definition for every other kernel.
 
     s_i = −radius · sign(u_i) · (|u_i| / (‖u‖_q + eps))^k,     k = 1/(p − 1) = q − 1
 
@@ -28,17 +28,17 @@ from torch import Tensor
 class Scalars(NamedTuple):
     """The functions of p and radius that the unit needs, as 0-dim tensors."""
 
-    k: Tensor  # 1/(p − 1), kept inside the finite positive numbers: 0·∞ never appears
+    k: Tensor  # 1/(p − 1), clamped to finite positive numbers to avoid 0·∞
     inv_p: Tensor
     inv_q: Tensor
     radius: Tensor
 
 
 class Rows(NamedTuple):
-    """What forward and backward both derive from u; the last five have length 1 along the axis."""
+    """What forward and backward compute from u; the last five have length 1 along the axis."""
 
     direction: Tensor  # −sign(u), the sign of s
-    magnitude: Tensor  # |u|, where an infinite entry stands as 1 and its finite neighbours as 0
+    magnitude: Tensor  # |u|; in a row with infinite entries, 1 for those and 0 for the others
     log_ratio: Tensor  # l
     weight: Tensor  # w
     peak: Tensor  # max |u|, 1 in a row of zeros
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
 
 
 def scalars(excess: Tensor, radius: Tensor, dtype: torch.dtype) -> Scalars:
-    """Derive k, 1/p and 1/q from excess = p − 1; an invalid p or radius turns into NaN."""
+    """Return k, 1/p and 1/q for excess = p − 1; an invalid p or radius becomes NaN."""
     limits = torch.finfo(dtype)
     excess, radius = (t.to(torch.promote_types(t.dtype, dtype)) for t in (excess, radius))
     k = torch.where(excess >= 0, 1 / excess.abs(), torch.nan).clamp(limits.tiny, limits.max)
@@ -76,7 +76,7 @@ def log_ratio(magnitude: Tensor, unit: Tensor) -> Tensor:
 
 
 def analyze(u: Tensor, values: Scalars, eps: float, dim: int) -> Rows:
-    """Compute the row quantities above; u is in the compute dtype already."""
+    """Compute the row quantities above; u has the compute dtype."""
     magnitude = u.abs()
     peak = magnitude.amax(dim, keepdim=True)
     infinite, empty = peak.isinf(), peak == 0
@@ -84,7 +84,7 @@ def analyze(u: Tensor, values: Scalars, eps: float, dim: int) -> Rows:
     peak = torch.where(infinite | empty, 1.0, peak)
     logs = log_ratio(magnitude, peak)
     weight = (values.k * logs).exp()
-    # N ≥ 1 because the peak contributes exactly 1; the clamp only acts on rows of zeros.
+    # N ≥ 1 because the peak contributes exactly 1; the clamp only affects rows of zeros.
     log_sum = (weight * logs.exp()).sum(dim, keepdim=True).clamp(min=1).log()
     log_rho = torch.zeros_like(log_sum)
     if eps > 0:
@@ -151,7 +151,7 @@ def backward(
 
 
 def widened_sum(a: Tensor, b: Tensor | None) -> Tensor:
-    """Return a + b in the dtype to compute in: float32, or float64 where a has it."""
+    """Return a + b in the compute dtype: float32, or float64 if a is float64."""
     wide = a.to(torch.promote_types(a.dtype, torch.float32))
     return wide if b is None else wide + b
 
@@ -168,7 +168,7 @@ def _pool_backward(
     """Return the gradients for u, p and radius, every one finite where u is.
 
     Where the derivative in u_i does not exist or is infinite (u_i = 0 with p > 2, rows of zeros
-    without eps, ties at p = 1) it is taken as 0; a value beyond the largest number saturates.
+    without eps, ties at p = 1) it is 0; a value beyond the largest number is clamped.
     """
     limits = torch.finfo(u.dtype)
     values = scalars(excess, radius, u.dtype)
@@ -177,7 +177,7 @@ def _pool_backward(
     rho, inv_n = rows.log_rho.exp(), (-rows.log_sum).exp()
     beta = -rows.log_rho.expm1()  # 1 − ρ
 
-    # Beyond this k every l < 0 has weight 0, so the cap changes no value and keeps 0·∞ away.
+    # Beyond this k every l < 0 has weight 0: the cap changes no value and avoids 0·∞.
     cap = 1e12 if u.dtype == torch.float32 else 1e20
     k = values.k.clamp(max=cap)
     slope_k = torch.where(excess == 0, 0.0, k)  # at p = 1 the unit is piecewise constant in u
@@ -195,8 +195,8 @@ def _pool_backward(
     shared = (slope_k * rho * inv_n * total) * rows.direction * rows.weight / rows.peak
     grad_u = own.clamp(limits.min, limits.max) + shared.clamp(limits.min, limits.max)
 
-    # At the peak k·(g·s − ρ·π·Σ g·s) cancels, where π = 1/N. Written with what the other entries
-    # contribute to N − 1 and to the sum, it does not.
+    # At the peak, where π = 1/N, k·(g·s − ρ·π·Σ g·s) cancels. Written with the contributions of
+    # the other entries to N − 1 and to the sum, it does not.
     top = (rows.magnitude == rows.peak).to(u.dtype)
     num_top, of_rest = top.sum(dim, keepdim=True), 1 - top
     rest_n = (of_rest * pi).sum(dim, keepdim=True) + (num_top - 1) * inv_n

@@ -5,15 +5,14 @@ each result once. Both kernels serve the plain unit and the Frank-Wolfe step,
 
     u = a (+ b),      s = pool_p(u),      out = s,  γ·s  or  (1 − γ)·z + γ·s
 
-so that the sum and the convex combination cost no traffic of their own. The mathematics is that of
-`reference`, in logarithms to the base 2; backward recomputes the row rather than read it stored.
+so that the sum and the convex combination need no extra memory traffic. The mathematics is that of
+`reference`, with logarithms to the base 2; backward recomputes the row instead of loading it.
 
-At this speed instructions count as much as bytes. So there are two forms of the row: a short one
-for the p that networks use and a careful one for all others, between which all threads branch
-together; and what only matters for rare rows is arranged to come out right by itself. An infinite
-peak has the inverse 0, which turns its finite neighbors into zeros; a row of zeros gets the peak 1.
-At the ends of the range, numbers below the smallest normal one count as 0, and those above 2^126 as
-infinite.
+At this speed instructions cost as much as memory traffic. So there are two forms of the row: a
+short one for the p that networks use and a careful one for all others; all threads take the same
+branch. Rare rows need no branch: an infinite peak has the inverse 0, which turns the finite entries
+of its row into zeros, and a row of zeros gets the peak 1. Numbers below the smallest normal one
+count as 0, and those above 2^126 as infinite.
 """
 
 import triton
@@ -29,7 +28,7 @@ GRADIENT_CAP = tl.constexpr(1e12)  # beyond this k every l < 0 has weight 0
 
 @triton.jit
 def _log2(x, FAST: tl.constexpr):
-    """log₂ x to 2^-22, which is enough of a logarithm that is not close to 0."""
+    """log₂ x to 2^-22, which is accurate enough unless the logarithm is close to 0."""
     if FAST:
         return tl.inline_asm_elementwise(
             "lg2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
@@ -57,7 +56,7 @@ def _inverse(x, FAST: tl.constexpr):
 
 @triton.jit
 def _log2_1p_over_x(x):
-    """log₂(1 + x)/x on [−1/4, 0], a Chebyshev fit that is off by at most 6.4e-8."""
+    """log₂(1 + x)/x on [−1/4, 0], a Chebyshev fit with an error of at most 6.4e-8."""
     y = -0.4885594928
     y = y * x + 0.2086586491
     y = y * x - 0.3717020026
@@ -71,7 +70,7 @@ def _tile(
     length, inner, num_rows,
     AXIS: tl.constexpr, LENGTH: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
-    """Start of the rows of this program, offsets from there, and mask; entries lie along AXIS."""
+    """Return the start of the program's rows, offsets and mask; entries lie along AXIS."""
     pid = tl.program_id(0)
     entry = tl.arange(0, LENGTH)
     row = tl.arange(0, ROWS)
@@ -106,7 +105,7 @@ def _store(pointer, offsets, values, mask, EVEN: tl.constexpr):
 
 @triton.jit
 def _scalars(excess_ptr, radius_ptr, FAST: tl.constexpr):
-    """k = 1/(p − 1) inside the finite positive numbers, 1/p, 1/q and radius; NaN if invalid."""
+    """Return excess, k = 1/(p − 1) (finite, > 0), 1/p, 1/q and radius; NaN if invalid."""
     excess = tl.load(excess_ptr).to(tl.float32)
     k = tl.clamp(_inverse(tl.abs(excess), FAST), SMALLEST, LARGEST)
     k = tl.where(excess >= 0, k, float("nan"))
@@ -118,7 +117,7 @@ def _scalars(excess_ptr, radius_ptr, FAST: tl.constexpr):
 
 @triton.jit
 def _weigh(u, k, AXIS: tl.constexpr, FAST: tl.constexpr, COMMON: tl.constexpr):
-    """Peak of each row; of each entry |u|/peak, its log₂, and the weight 2^(k·log₂)."""
+    """Return the peak of each row and, for each entry, |u|/peak, its log₂ and 2^(k·log₂)."""
     magnitude = tl.abs(u)
     peak = tl.max(magnitude, AXIS, keep_dims=True)
     empty = peak < SMALLEST
@@ -130,8 +129,8 @@ def _weigh(u, k, AXIS: tl.constexpr, FAST: tl.constexpr, COMMON: tl.constexpr):
     ratio = tl.where(top, 1.0, magnitude * inverse)
     log2_ratio = _log2(ratio, FAST)
     if not COMMON:
-        # Near the peak, where k multiplies the error of a logarithm close to 0, it is made of the
-        # difference, which is exact. Far below, even a ratio that underflows may have a weight.
+        # Near the peak k multiplies the error of a logarithm close to 0: compute it from the exact
+        # difference. Far below the peak even a ratio that underflows may have a weight.
         below = tl.where(top, 0.0, (magnitude - peak) * inverse)
         log2_ratio = tl.where(ratio > 0.75, below * _log2_1p_over_x(below), log2_ratio)
         far = _log2(magnitude, FAST) - log2_peak
@@ -142,7 +141,7 @@ def _weigh(u, k, AXIS: tl.constexpr, FAST: tl.constexpr, COMMON: tl.constexpr):
 
 @triton.jit
 def _is_common(k):
-    """Tell whether the short form will do: p from 1.25 to 1.8, where networks put it."""
+    """Return whether the short form is accurate: p from 1.25 to 1.8, the range of networks."""
     return (k >= 1.25) & (k <= 4.0)
 
 
@@ -162,7 +161,7 @@ def _log2_1p(x, FAST: tl.constexpr):
 def _damping(
     peak, empty, log2_peak, log2_total, k, inv_q, eps, log2_eps, FAST: tl.constexpr
 ):  # fmt: skip
-    """log₂ ρ and 1 − ρ of ρ = ‖u‖_q/(‖u‖_q + eps); in a row of zeros, what p = 2 needs there."""
+    """log₂ ρ and 1 − ρ for ρ = ‖u‖_q/(‖u‖_q + eps); for a row of zeros, the values p = 2 needs."""
     log2_norm = inv_q * log2_total
     over = eps * _inverse(peak * _exp2(log2_norm, FAST), FAST)
     log2_rho = tl.where(over > 1e30, log2_peak + log2_norm - log2_eps, -_log2_1p(over, FAST))
@@ -231,7 +230,7 @@ def _pool_backward(
     grad, u, step, excess, k, inv_p, inv_q, radius, eps, log2_eps,
     AXIS: tl.constexpr, FAST: tl.constexpr, COMMON: tl.constexpr, HAS_EPS: tl.constexpr,
 ):  # fmt: skip
-    """Gradients for u, and each row's part of those for p and step size (the latter without z).
+    """Return the gradient for u, and the terms of each row for p and step size (without z).
 
     The upstream gradient of s is step·grad.
     """
@@ -250,7 +249,7 @@ def _pool_backward(
         pull = grad * tl.where(zero | (peak == float("inf")), flat, pull)
         unit = inv_peak * 0.0 + 1.0
 
-    # All sums along the row at once; s and what is made of it still lack the factor `size`.
+    # All sums along the row at once; s and its products still lack the factor `size`.
     s = tl.where(u > 0, -weight, weight)
     terms = grad * s
     share = weight * ratio

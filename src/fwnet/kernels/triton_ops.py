@@ -1,7 +1,7 @@
 """The Triton kernels as PyTorch operators: layouts, launches, registration.
 
-`fwnet::pool_forward` and `fwnet::pool_backward` are registered with `triton_op`, so torch.compile
-sees through them to the kernels. Importing this module needs Triton.
+`fwnet::pool_forward` and `fwnet::pool_backward` are registered with `triton_op`, so that
+torch.compile can trace into the kernels. Importing this module requires Triton.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from fwnet.kernels.layout import Layout
 __all__ = ["MAX_LENGTH", "backward", "forward"]
 
 MAX_LENGTH = 4096  # the longest row that one program holds in registers
-# The GPU's own logarithm and exponential; the interpreter and other vendors have none such.
+# NVIDIA's fast logarithm and exponential, which the interpreter and other vendors do not have.
 FAST = torch.version.cuda is not None and not triton.knobs.runtime.interpret
 ENTRIES_PER_WARP = 1024
 
 
 def _launch(kernel: Any, programs: int, *arguments: Any, **options: Any) -> None:
-    # The interpreter, which tests use where there is no GPU, replaces the kernel's type.
+    # Triton's interpreter, which tests use without a GPU, replaces the type of the kernel.
     traceable = wrap_triton(kernel) if isinstance(kernel, triton.JITFunction) else kernel
     with torch.cuda.device_of(arguments[0]):  # Triton launches on the current device
         traceable[(programs,)](*arguments, **options)
 
 
 def _blocks(layout: Layout, itemsize: int) -> tuple[int, dict[str, int]]:
-    """Choose how many rows a program takes: the fastest of many tiles tried on an H200.
+    """Return the number of programs and their tile: the fastest of many tried on an H200.
 
-    One warp a program needs no barriers. Across channels a wider tile reads longer lines, of two
-    warps in float32; in half precision, where a thread loads more rows at once, of one.
+    One warp per program needs no barriers. Across channels a wider tile reads longer lines: two
+    warps in float32, and one in half precision, where a thread loads more rows at once.
     """
     length = triton.next_power_of_2(layout.length)
     rows = max(1, (1 if layout.along_last else 2) * ENTRIES_PER_WARP // length)

@@ -1,10 +1,10 @@
-"""Networks with a published name, in one registry."""
+"""Published networks, all in one registry."""
 
 from fwnet.models.classifiers import CodeClassifier, FeedForward
 from fwnet.models.coding_network import CodingNetwork
 from fwnet.models.conv_fwnet import ConvFWNet
 from fwnet.models.conv_lista import ConvLISTA
-from fwnet.models.dncnn import DnCNN
+from fwnet.models.dncnn import VDSR, DnCNN
 from fwnet.models.fwnet import MLP, FWNet
 from fwnet.models.image_model import ImageModel
 from fwnet.models.lcod import LCoD
@@ -24,7 +24,6 @@ from fwnet.models.model import (
 )
 from fwnet.models.patch_denoiser import PatchDenoiser
 from fwnet.models.srcnn import SRCNN
-from fwnet.models.vdsr import VDSR
 
 __all__ = [
     "LISTA",

@@ -1,4 +1,4 @@
-"""Networks that tell classes apart: a softmax layer on codes, and plain layers for comparison."""
+"""Classifiers: a softmax layer on codes, and plain layers for comparison."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
+from fwnet.checks import check_integer
 from fwnet.models.coding_network import CodingNetwork
 from fwnet.models.model import SignalModel, create_model
 
@@ -21,10 +22,10 @@ class CodeClassifier(SignalModel):
     """log-odds W_C z + b of the classes, from the code z = f(x) of a coding network f.
 
     Args:
-        encoder: What makes f: the name of a `model`, such as "FWNet", and the arguments of its
+        encoder: The settings of f: the name of a `model`, such as "FWNet", and the arguments of its
             constructor.
-        num_classes: How many classes there are.
-        generator: Where the initial weights of f and W_C come from.
+        num_classes: The number of classes, at least 2.
+        generator: The random generator of the initial weights of f and W_C.
     """
 
     def __init__(
@@ -36,9 +37,8 @@ class CodeClassifier(SignalModel):
     ) -> None:
         super().__init__()
         if not isinstance(encoder, Mapping) or "model" not in encoder:
-            raise ValueError(f"encoder must be a mapping with a model, got {encoder!r}")
-        if not isinstance(num_classes, int) or num_classes < 2:
-            raise ValueError(f"num_classes must be an integer >= 2, got {num_classes!r}")
+            raise ValueError(f"encoder must be a mapping with the key model, got {encoder!r}")
+        check_integer("num_classes", num_classes, least=2)
         options = {name: value for name, value in encoder.items() if name != "model"}
         network = create_model(encoder["model"], **options, generator=generator)
         if not isinstance(network, CodingNetwork) or network.last is not None:
@@ -55,7 +55,7 @@ class CodeClassifier(SignalModel):
         *,
         generator: torch.Generator | None = None,
     ) -> Self:
-        """Put a softmax layer on a network that has learned codes; its weights are copied."""
+        """Return a classifier on a trained coding network, whose weights are copied."""
         about = {"model": type(encoder).__name__, **encoder.config}
         classifier = cls(about, num_classes, generator=generator)
         classifier.to(encoder.first.weight)
@@ -72,7 +72,7 @@ class CodeClassifier(SignalModel):
         return logits
 
     def watched(self) -> dict[str, float | list[float]]:
-        """What is worth watching in f."""
+        """Return the watched numbers of f."""
         return self.encoder.watched()
 
 
@@ -120,7 +120,7 @@ class FeedForward(SignalModel):
 
 
 def _dense(fan_in: int, fan_out: int, gain: float, generator: torch.Generator | None) -> nn.Linear:
-    """A layer with weights of variance gain/fan-in and biases 0."""
+    """Return a layer with weights of variance gain/fan-in and biases 0."""
     layer = nn.Linear(fan_in, fan_out)
     with torch.no_grad():
         layer.weight.normal_(0, math.sqrt(gain / fan_in), generator=generator)

@@ -1,4 +1,4 @@
-"""What the networks that turn signals into codes have in common: their matrices."""
+"""The base of networks that turn signals into codes: their matrices."""
 
 from __future__ import annotations
 
@@ -10,25 +10,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from fwnet.checks import check_integer
 from fwnet.models.model import SignalModel
 
-__all__ = ["CodingNetwork", "check_dictionary"]
+__all__ = ["CodingNetwork", "check_dictionary", "raw_thresholds"]
 
 
 class CodingNetwork(SignalModel):
     """T layers with a matrix W_0 (m × n) for the signal and T − 1 matrices W_t (m × m) for codes.
 
-    Subclasses say what happens between them (`encode`) and how a dictionary becomes matrices
-    (`_set_dictionary`). Depth, widths and sharing are so the same for all of them.
+    Subclasses implement the layers (`encode`) and the matrices for a dictionary
+    (`_set_dictionary`). Depth, widths and weight sharing are the same for all of them.
 
-    Args:
-        num_features: n, the length of x.
-        num_atoms: m, the length of a code.
-        num_layers: T.
-        share_weights: Whether W_1 … W_{T−1} are one matrix.
-        reconstruct: Whether a last layer W_R (n × m) turns the code into a signal.
-        input_scale: What signals are multiplied by first, so that learning rates mean the same
-            whatever their unit. Rebuilt signals are divided by it.
+    The arguments are those of `FWNet`.
     """
 
     def __init__(
@@ -42,13 +36,9 @@ class CodingNetwork(SignalModel):
         input_scale: float,
     ) -> None:
         super().__init__()
-        for name, count in (
-            ("num_features", num_features),
-            ("num_atoms", num_atoms),
-            ("num_layers", num_layers),
-        ):
-            if not isinstance(count, int) or count < 1:
-                raise ValueError(f"{name} must be an integer >= 1, got {count!r}")
+        check_integer("num_features", num_features)
+        check_integer("num_atoms", num_atoms)
+        check_integer("num_layers", num_layers)
         if not 0 < input_scale < math.inf:
             raise ValueError(f"input_scale must be > 0 and finite, got {input_scale!r}")
         self.input_scale = float(input_scale)
@@ -62,12 +52,12 @@ class CodingNetwork(SignalModel):
 
     @classmethod
     def from_dictionary(cls, dictionary: Tensor, num_layers: int, **options: Any) -> Self:
-        """Make the network that, before any training, is the algorithm it was unrolled from.
+        """Return the network that, before training, equals the algorithm it unrolls.
 
         Args:
-            dictionary: D, of shape (n, m), one atom a column: the transpose of scikit-learn's
-                `components_`. Its dtype and device become those of the network. With an
-                `input_scale` it is D times that scale.
+            dictionary: D, of shape (n, m), one atom per column: the transpose of scikit-learn's
+                `components_`. The network gets its dtype and device. With an `input_scale` pass D
+                times that scale.
             num_layers: T.
             options: The other arguments of the constructor.
         """
@@ -81,7 +71,7 @@ class CodingNetwork(SignalModel):
 
     @property
     def multiply_adds(self) -> int:
-        """How many multiplications with weights one signal takes."""
+        """The number of multiplications with weights per signal."""
         outer = [layer.weight.numel() for layer in (self.first, self.last) if layer is not None]
         return sum(outer) + (self.num_layers - 1) * self.num_atoms**2
 
@@ -94,7 +84,7 @@ class CodingNetwork(SignalModel):
         return rebuilt if self.input_scale == 1 else rebuilt / self.input_scale
 
     def _w0_x(self, x: Tensor) -> Tensor:
-        """W_0 x, of signals that are looked at first."""
+        """Check x and return W_0 x."""
         self._check_features(x)
         product: Tensor = self.first(x if self.input_scale == 1 else x * self.input_scale)
         return product
@@ -104,7 +94,7 @@ class CodingNetwork(SignalModel):
         return cast("nn.Linear", self.others[0 if len(self.others) == 1 else t - 1])
 
     def _matrices(self) -> list[nn.Linear]:
-        """W_1 … W_{T−1}, or the one that is shared."""
+        """W_1 … W_{T−1}, or the shared one."""
         return [cast("nn.Linear", layer) for layer in self.others]
 
     def _set_random_dictionary(self, generator: torch.Generator | None) -> None:
@@ -114,7 +104,7 @@ class CodingNetwork(SignalModel):
 
     @abstractmethod
     def _set_dictionary(self, dictionary: Tensor) -> None:
-        """Fill the matrices with those of the algorithm for this D."""
+        """Set the matrices to those of the algorithm for this D."""
 
 
 def check_dictionary(dictionary: Tensor) -> None:
@@ -124,7 +114,14 @@ def check_dictionary(dictionary: Tensor) -> None:
         raise TypeError(f"dictionary must be a floating-point tensor, got {kind}")
     if dictionary.ndim != 2 or 0 in dictionary.shape:
         raise ValueError(
-            f"dictionary must have shape (n, m), one atom a column, got {tuple(dictionary.shape)}"
+            f"dictionary must have shape (n, m), one atom per column, got {tuple(dictionary.shape)}"
         )
     if not dictionary.isfinite().all():
         raise ValueError("dictionary must be finite, got NaN or infinite entries")
+
+
+def raw_thresholds(threshold: float, count: int) -> Tensor:
+    """Return `count` times the number whose softplus is the threshold."""
+    if not threshold > 0:
+        raise ValueError(f"threshold must be > 0, got {threshold!r}")
+    return torch.tensor(float(threshold)).expm1().log().repeat(count)

@@ -1,4 +1,4 @@
-"""What the convolutional coding networks have in common: their kernels."""
+"""The base of convolutional coding networks: their kernels."""
 
 from __future__ import annotations
 
@@ -25,20 +25,11 @@ __all__ = ["ConvCodingNetwork"]
 class ConvCodingNetwork(ConvolutionalModel):
     """W_0 for the image, W_1 … W_{T−1} for codes, W_R from codes to an image: all convolutions.
 
-    A code is what `channels` maps hold at one place. Subclasses say what happens between the
-    convolutions (`encode`) and how a dictionary becomes kernels (`_set_dictionary`). T layers have
-    T + 1 convolutions on the way from image to image. Made from shapes alone, the kernels are
-    normal, of variance 1/fan-in.
+    A code holds the `channels` values of one pixel. Subclasses implement the layers (`encode`) and
+    the kernels for a dictionary (`_set_atoms`). T layers have T + 1 convolutions from image to
+    image. The initial kernels are normal, of variance 1/fan-in.
 
-    Args:
-        num_layers: T.
-        channels: m, the number of maps, the length of a code.
-        in_channels: 1 for gray, 3 for color.
-        kernel_size: The side of all kernels, odd.
-        residual: Whether the output is x + W_R z; else W_R z.
-        noise_level_input: Whether W_0 sees one more map, which holds σ.
-        share_weights: Whether W_1 … W_{T−1} are one kernel.
-        scale: s: W_R gives s² numbers a place and channel, which become s × s pixels.
+    The arguments are those of `ConvFWNet`.
     """
 
     def __init__(
@@ -68,13 +59,13 @@ class ConvCodingNetwork(ConvolutionalModel):
 
     @classmethod
     def from_dictionary(cls, dictionary: Tensor, num_layers: int, **options: Any) -> Self:
-        """Make the network that is, as nearly as its kernels can be, the algorithm for D.
+        """Return the network that approximates the algorithm for D before training.
 
-        DᵀD is a convolution with kernels of side 2k − 1; those of the network keep its middle. In
-        the residual form W_R stays as it was drawn: it predicts noise, not the image.
+        DᵀD is a convolution with kernels of side 2k − 1; the network keeps its central k × k part.
+        In the residual form W_R keeps its random values, since it predicts noise, not the image.
 
         Args:
-            dictionary: D, of shape (n, m), one atom a column; n = in_channels·k² numbers of a
+            dictionary: D, of shape (n, m), one atom per column; n = in_channels·k² numbers of a
                 patch, channel by channel and row by row.
             num_layers: T.
             options: The other arguments of the constructor.
@@ -86,7 +77,7 @@ class ConvCodingNetwork(ConvolutionalModel):
         n = in_channels * kernel_size**2
         if dictionary.shape[0] != n:
             raise ValueError(
-                f"dictionary must have shape (n, m) with n = {n}, one atom a column, "
+                f"dictionary must have shape (n, m) with n = {n}, one atom per column, "
                 f"got {tuple(dictionary.shape)}"
             )
         options |= {"num_layers": num_layers, "channels": dictionary.shape[1]}
@@ -96,22 +87,22 @@ class ConvCodingNetwork(ConvolutionalModel):
             network._set_atoms(atoms)
             if network.noise_level_input:
                 network.first.weight[:, in_channels:] = 0
-            if not network.residual:  # sub-pixels begin as copies of their pixel
+            if not network.residual:  # sub-pixels start as copies of their pixel
                 output = atoms.transpose(0, 1).flip(2, 3)
                 network.last.weight.copy_(output.repeat_interleave(network.scale**2, 0))
         return network
 
     def adopt(self, other: ConvCodingNetwork) -> None:
-        """Take over all that `other` has learned; it may be one for gray, or for one noise level.
+        """Copy the weights of `other`, which may be for gray images or for one noise level.
 
-        A noise level that `other` does not see has no effect at first; on three equal color
-        channels the network does what one for gray does on one of them. Of a network for another
-        scale W_R is not taken.
+        If `other` has no noise-level input, the noise level has no effect at first. If it is for
+        gray images, three equal color channels give its result in each channel. W_R is not copied
+        from a network of another scale.
         """
         if type(other) is not type(self):
-            raise ValueError(f"expected a {type(self).__name__}, got a {type(other).__name__}")
+            raise ValueError(f"other must be a {type(self).__name__}, got a {type(other).__name__}")
         if other.noise_level_input and not self.noise_level_input:
-            raise ValueError("a network without a noise-level input cannot adopt one that has it")
+            raise ValueError("a network without a noise-level input cannot adopt one with it")
         state = dict(other.state_dict())
         copies = self.in_channels if other.in_channels == 1 else 1
         kernels, level = state["first.weight"].split(
@@ -127,22 +118,22 @@ class ConvCodingNetwork(ConvolutionalModel):
             self.load_state_dict(state)
         except RuntimeError as error:
             lines = str(error).strip().splitlines()
-            raise ValueError(f"networks do not fit each other: {lines[-1].strip()}") from error
+            raise ValueError(f"the networks do not fit each other: {lines[-1].strip()}") from error
 
     @abstractmethod
     def encode(self, x: Tensor) -> Tensor:
-        """Return the codes, (batch, m, h, w), of images (with their noise level, if any)."""
+        """Return the codes, (batch, m, h, w), of images and their noise level, if any."""
 
     @abstractmethod
     def _set_atoms(self, atoms: Tensor) -> None:
-        """Fill W_0 and W_t with those of the algorithm, for atoms of shape (m, c, k, k)."""
+        """Set W_0 and W_t to those of the algorithm, for atoms of shape (m, c, k, k)."""
 
     def _transform(self, x: Tensor) -> Tensor:
         y: Tensor = self.last(self.encode(x))
         return y if self.scale == 1 else pixel_shuffle(y, self.scale)
 
     def _matrices(self) -> list[nn.Conv2d]:
-        """W_1 … W_{T−1}, or the one that is shared."""
+        """W_1 … W_{T−1}, or the shared one."""
         return as_convolutions(self.others)
 
     def _chain(self) -> list[nn.Conv2d]:
@@ -153,8 +144,8 @@ class ConvCodingNetwork(ConvolutionalModel):
 
     def _set_normal(self, output_gain: float, generator: torch.Generator | None) -> None:
         *inner, last = self._chain()
-        set_normal([one.weight for one in inner], 1.0, generator)
-        set_normal([last.weight], output_gain, generator)
+        set_normal(inner, 1.0, generator)
+        set_normal([last], output_gain, generator)
 
 
 def gram_kernels(atoms: Tensor) -> Tensor:
@@ -163,7 +154,7 @@ def gram_kernels(atoms: Tensor) -> Tensor:
 
 
 def squared_norm(atoms: Tensor, size: int = 32) -> Tensor:
-    """‖D‖² of the convolution: its largest gain over the frequencies of a size × size torus."""
+    """‖D‖² of the convolution: the largest gain over the frequencies of a size × size torus."""
     spectra = torch.fft.rfft2(atoms, s=(size, size))  # (m, c, size, size/2 + 1)
     matrices = spectra.permute(2, 3, 0, 1)
     gains: Tensor = torch.linalg.matrix_norm(matrices, ord=2)

@@ -16,32 +16,33 @@ __all__ = ["ConvFWNet"]
 class ConvFWNet(ConvCodingNetwork):
     """z^{t+1} = (1 − γ_t)·z^t + γ_t·pool_p(W_t ∗ z^t + W_0 ∗ x),   z⁰ = 0,   y = x + W_R ∗ z^T.
 
-    pool_p acts across channels, at every place of the image. W_0 ∗ x is computed once and added at
-    every layer. The authors' own networks have `residual=False`, y = W_R ∗ z^T, and `eps=0`.
+    pool_p acts across channels, at every pixel. W_0 ∗ x is computed once and added at every layer.
+    The authors' own networks have `residual=False`, y = W_R ∗ z^T, and `eps=0`.
 
     Args:
         num_layers: T.
-        channels: The number of maps.
-        in_channels: 1 for gray, 3 for color.
-        kernel_size: The side of all kernels, odd.
-        radius: The radius c of the ball at every place.
-        p: The exponent, or where it starts.
-        learn_p: Whether p is learned.
-        p_per_layer: One p a layer instead of one for the network. Not in the paper.
-        step_sizes: The T values of γ_t, or where they start. Default: 2/(t + 2).
-        learn_step_sizes: Whether γ_t are learned.
-        share_weights: Whether W_1 … W_{T−1} are one kernel.
-        residual: Whether the output is x + W_R ∗ z; else W_R ∗ z.
-        noise_level_input: Whether W_0 sees one more map, which holds σ.
-        scale: s: y is s times as high and wide as x, its pixels the s² maps of W_R ∗ z (sub-pixel
-            convolution). Not in the paper, whose network sees an enlarged image.
-        skip: Whether W_0 ∗ x is added at every layer; without it, in the first one only.
-        activation: "relu" puts max(−u, 0) in the place of pool_p(u).
-        bounds: The interval that a learned p stays in.
-        eps: See `fwnet.pool_p`. Without it, rounding noise in black areas would get the full
-            radius.
-        output_gain: How large W_R is at first: its entries are N(0, gain²/fan-in).
-        generator: Where the initial weights come from.
+        channels: The number of feature maps (default 64).
+        in_channels: 1 for gray (default), 3 for color.
+        kernel_size: The side of all kernels, odd (default 3).
+        radius: The radius c of the ball at every pixel (default 1).
+        p: The exponent, or its initial value (default 1.5).
+        learn_p: Whether p is learned (default True).
+        p_per_layer: Whether every layer has its own p (default False). Not in the paper.
+        step_sizes: The T values of γ_t, or their initial values (default 2/(t + 2)).
+        learn_step_sizes: Whether γ_t are learned (default True).
+        share_weights: Whether W_1 … W_{T−1} are one kernel (default False).
+        residual: Whether the output is x + W_R ∗ z (default); otherwise W_R ∗ z.
+        noise_level_input: Whether W_0 gets one more channel, which holds σ (default False).
+        scale: Scale factor s (default 1): y is s times the height and width of x, and its pixels
+            are the s² maps of W_R ∗ z (sub-pixel convolution). The paper's network gets an enlarged
+            image instead.
+        skip: Whether every layer adds W_0 ∗ x (default True), or only the first.
+        activation: "pool_p", or "relu" for max(−u, 0) instead.
+        bounds: The interval of a learned p.
+        eps: See `fwnet.pool_p` (default 1e-3). With 0, rounding noise in black areas would get the
+            full radius.
+        output_gain: The initial scale of W_R: its entries are N(0, gain²/fan-in) (default 1).
+        generator: The random generator of the initial weights.
     """
 
     def __init__(
@@ -96,13 +97,13 @@ class ConvFWNet(ConvCodingNetwork):
         self._set_normal(output_gain, generator)
 
     def encode(self, x: Tensor) -> Tensor:
-        """Return the codes, (batch, m, h, w), of images (with their noise level, if any)."""
+        """Return the codes, (batch, m, h, w), of images and their noise level, if any."""
         codes: Tensor = self.steps(self.first(x), self._matrices())
         return codes
 
     @property
     def p(self) -> Tensor | None:
-        """The exponent, or one a layer; None with ReLU."""
+        """The exponent, or one per layer; None with ReLU."""
         return self.steps.p
 
     @property
@@ -112,9 +113,8 @@ class ConvFWNet(ConvCodingNetwork):
         return values
 
     def watched(self) -> dict[str, float | list[float]]:
-        """p and γ."""
-        numbers = {"p": self.p, "gamma": self.step_sizes}
-        return {name: value.tolist() for name, value in numbers.items() if value is not None}
+        """Return p and γ."""
+        return self.steps.watched()
 
     def _set_atoms(self, atoms: Tensor) -> None:
         self.first.weight[:, : self.in_channels] = -atoms

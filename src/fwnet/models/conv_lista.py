@@ -1,4 +1,4 @@
-"""Learned ISTA with convolutions, in the depth, widths and sharing of `ConvFWNet`."""
+"""Learned ISTA with convolutions, with the depth, widths and sharing of `ConvFWNet`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from fwnet.functional import soft_threshold
+from fwnet.models.coding_network import raw_thresholds
 from fwnet.models.conv_coding_network import ConvCodingNetwork, gram_kernels, squared_norm
 
 __all__ = ["ConvLISTA"]
@@ -15,20 +16,12 @@ __all__ = ["ConvLISTA"]
 class ConvLISTA(ConvCodingNetwork):
     """z^{t+1} = h_θt(W_t ∗ z^t + W_0 ∗ x),   z⁰ = 0,   y = x + W_R ∗ z^T,   h_θ: soft threshold.
 
-    Every layer has one threshold a map, kept positive as softplus(ρ).
+    Every layer has one threshold per map, kept positive as softplus(ρ).
 
     Args:
-        num_layers: T.
-        channels: The number of maps.
-        in_channels: 1 for gray, 3 for color.
-        kernel_size: The side of all kernels, odd.
-        threshold: Where the thresholds start, > 0.
-        share_weights: Whether W_1 … W_{T−1} are one kernel.
-        residual: Whether the output is x + W_R ∗ z; else W_R ∗ z.
-        noise_level_input: Whether W_0 sees one more map, which holds σ.
-        scale: How many times as high and wide as x y is, as of `ConvFWNet`.
-        output_gain: How large W_R is at first: its entries are N(0, gain²/fan-in).
-        generator: Where the initial weights come from.
+        threshold: The initial thresholds, > 0 (default 0.01).
+
+    The other arguments are those of `ConvFWNet`.
     """
 
     def __init__(
@@ -56,14 +49,13 @@ class ConvLISTA(ConvCodingNetwork):
             share_weights=share_weights,
             scale=scale,
         )
-        if not threshold > 0:
-            raise ValueError(f"threshold must be > 0, got {threshold!r}")
-        start = torch.tensor(float(threshold)).expm1().log()  # softplus of it is the threshold
-        self.raw_thresholds = nn.ParameterList(start.repeat(channels) for _ in range(num_layers))
+        self.raw_thresholds = nn.ParameterList(
+            raw_thresholds(threshold, channels) for _ in range(num_layers)
+        )
         self._set_normal(output_gain, generator)
 
     def encode(self, x: Tensor) -> Tensor:
-        """Return the codes, (batch, m, h, w), of images (with their noise level, if any)."""
+        """Return the codes, (batch, m, h, w), of images and their noise level, if any."""
         b = self.first(x)
         thresholds = [softplus(raw).reshape(-1, 1, 1).to(b.dtype) for raw in self.raw_thresholds]
         z = soft_threshold(b, thresholds[0])
@@ -74,7 +66,7 @@ class ConvLISTA(ConvCodingNetwork):
         return z
 
     def watched(self) -> dict[str, float | list[float]]:
-        """The mean threshold of every layer."""
+        """Return the mean threshold of every layer."""
         means = [softplus(raw).mean() for raw in self.raw_thresholds]
         return {"threshold": torch.stack(means).tolist()}
 

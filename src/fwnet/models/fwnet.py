@@ -1,4 +1,4 @@
-"""The Frank-Wolfe Network, and the same network with ReLU, which the paper calls MLP."""
+"""The Frank-Wolfe Network, and the same network with ReLU: the paper's MLP."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ class FWNet(CodingNetwork):
     """z^{t+1} = (1 − γ_t)·z^t + γ_t·pool_p(W_t z^t + W_0 x),   z⁰ = 0,   t = 0 … T − 1.
 
     With W_0 = −Dᵀ, W_t = DᵀD and γ_t = 2/(t + 2) this is T iterations of the Frank-Wolfe algorithm
-    for min ½‖x − Dz‖² s.t. ‖z‖_p ≤ radius (`from_dictionary`); training moves W, p and γ from
-    there. Made from shapes alone, it starts from a random D with atoms of norm 1.
+    for min ½‖x − Dz‖² s.t. ‖z‖_p ≤ radius (`from_dictionary`); training changes W, p and γ. The
+    constructor starts from a random D with atoms of norm 1.
 
     Args:
         num_features: n, the length of x.
         num_atoms: m, the length of a code.
         num_layers: T.
-        radius: The radius c of the ball: the one number that is chosen by hand.
-        p: The exponent, or where it starts.
-        learn_p: Whether p is learned.
-        p_per_layer: One p a layer instead of one for the network. Not in the paper.
-        learn_radius: Whether every layer learns a radius of its own, from c. Not in the paper.
-        step_sizes: The T values of γ_t, or where they start. Default: 2/(t + 2).
-        learn_step_sizes: Whether γ_t are learned.
-        share_weights: Whether W_1 … W_{T−1} are one matrix.
-        reconstruct: Whether a last layer W_R turns the code into a signal.
-        input_scale: What signals are multiplied by first.
-        skip: Whether W_0 x is added at every layer; without it, in the first one only.
-        activation: "relu" puts max(−u, 0) in the place of pool_p(u).
-        linear_output: Whether the last layer has −u in that place.
-        bounds: The interval that a learned p stays in.
-        eps: See `fwnet.pool_p`.
-        generator: Where the initial weights come from.
+        radius: The radius c of the ball (default 1).
+        p: The exponent, or its initial value (default 2).
+        learn_p: Whether p is learned (default True).
+        p_per_layer: Whether every layer has its own p (default False). Not in the paper.
+        learn_radius: Whether every layer learns its own radius, starting from c (default False).
+            Not in the paper.
+        step_sizes: The T values of γ_t, or their initial values (default 2/(t + 2)).
+        learn_step_sizes: Whether γ_t are learned (default True).
+        share_weights: Whether W_1 … W_{T−1} are one matrix (default False).
+        reconstruct: Whether a last layer W_R turns the code into a signal (default False).
+        input_scale: A factor for the input, so that learning rates do not depend on its unit.
+            Rebuilt signals are divided by it (default 1).
+        skip: Whether every layer adds W_0 x (default True), or only the first.
+        activation: "pool_p", or "relu" for max(−u, 0) instead.
+        linear_output: Whether the last layer uses −u instead (default False).
+        bounds: The interval of a learned p.
+        eps: See `fwnet.pool_p` (default 0).
+        generator: The random generator of the initial weights.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class FWNet(CodingNetwork):
 
     @property
     def p(self) -> Tensor | None:
-        """The exponent, or one a layer; None with ReLU."""
+        """The exponent, or one per layer; None with ReLU."""
         return self.steps.p
 
     @property
@@ -109,11 +111,8 @@ class FWNet(CodingNetwork):
         return values
 
     def watched(self) -> dict[str, float | list[float]]:
-        """p and γ, and the radii where they are learned."""
-        numbers = {"p": self.p, "gamma": self.step_sizes}
-        if self.steps.log_radii is not None:
-            numbers["radius"] = self.steps.radii
-        return {name: value.tolist() for name, value in numbers.items() if value is not None}
+        """Return p and γ, and the radii if they are learned."""
+        return self.steps.watched()
 
     def _set_dictionary(self, dictionary: Tensor) -> None:
         self.first.weight.copy_(-dictionary.T)
@@ -129,11 +128,11 @@ class FWNet(CodingNetwork):
 class MLP(FWNet):
     """z^{t+1} = (1 − γ_t)·z^t + γ_t·max(−u_t, 0),   u_t = W_t z^t + W_0 x: ReLU for pool_p.
 
-    The paper's MLP: the layers, matrices and step sizes of `FWNet` and no p. What it gives is ≥ 0
-    though codes have both signs; with `linear_output` the last layer is −u_t and has both, too.
-    The weights start as is usual for ReLU: normal, of variance 2/fan-in.
+    The paper's MLP: the layers, matrices and step sizes of `FWNet` without p. Its outputs are ≥ 0
+    although codes have both signs; with `linear_output` the last layer is −u_t, which has both.
+    The initial weights are the usual ones for ReLU: normal, of variance 2/fan-in.
 
-    Arguments are those of `FWNet`.
+    The arguments are those of `FWNet`.
     """
 
     def __init__(

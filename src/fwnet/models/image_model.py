@@ -1,4 +1,4 @@
-"""What the networks that turn images into images have in common."""
+"""The base of networks from images to images."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from fwnet.checks import check_integer
 from fwnet.models.model import Model
 from fwnet.resize import REACH, enlarge
 
@@ -19,18 +20,18 @@ __all__ = ["ConvolutionalModel", "ImageModel", "convolution"]
 class ImageModel(Model):
     """y = x + f(x) or, without `residual`, y = f(x), for images x of shape (batch, channel, h, w).
 
-    Values are in [0, 1]. With a noise-level input f sees one more channel, which holds σ at every
-    place: one network then serves all σ. With a `scale` s > 1, y has s·h × s·w pixels, and what f
-    predicts is added to x enlarged bicubically.
+    Values are in [0, 1]. With a noise-level input f gets one more channel, which holds σ at every
+    pixel, so that one network serves all σ. With a `scale` s > 1, y has s·h × s·w pixels, and f(x)
+    is added to x enlarged bicubically.
 
     Attributes:
-        in_channels: Of x and y: 1 for gray, 3 for color.
-        residual: Whether f predicts what is to be added to x.
-        noise_level_input: Whether the network must be told σ.
-        scale: How many times as high and wide as x y is.
-        receptive_radius: How far away, in pixels of x, a pixel of x can be and still change one of
-            y.
-        multiply_adds: How many multiplications with weights one pixel of y takes.
+        in_channels: The channels of x and y: 1 for gray, 3 for color.
+        residual: Whether f(x) is added to x.
+        noise_level_input: Whether `forward` needs σ.
+        scale: Scale factor: y is `scale` times the height and width of x.
+        receptive_radius: The largest distance, in pixels of x, at which a pixel of x affects a
+            pixel of y.
+        multiply_adds: The number of multiplications with weights per pixel of y.
     """
 
     in_channels: int
@@ -49,22 +50,22 @@ class ImageModel(Model):
     @property
     @abstractmethod
     def receptive_radius(self) -> int:
-        """The distance beyond which pixels do not matter."""
+        """The largest distance at which pixels matter."""
 
     @property
     @abstractmethod
     def multiply_adds(self) -> int:
-        """Multiplications with weights, a pixel."""
+        """Multiplications with weights per pixel."""
 
     @abstractmethod
     def _transform(self, x: Tensor) -> Tensor:
-        """f(x), of the size of y, given x with the noise level where there is one."""
+        """Return f(x), of the size of y; x includes the noise level, if any."""
 
     def forward(self, x: Tensor, sigma: float | Tensor | None = None) -> Tensor:
         """Return y, (batch, channel, scale·h, scale·w).
 
-        sigma: The standard deviation of the noise, on the scale of x: a number, or one an image.
-            Needed by a network with a noise-level input, and by no other.
+        sigma: The standard deviation of the noise, on the scale of x: one number, or one per image.
+            Required with a noise-level input, and an error without.
         """
         if x.ndim != 4 or x.shape[1] != self.in_channels:
             raise ValueError(
@@ -78,9 +79,8 @@ class ImageModel(Model):
 
     def _with_noise_level(self, x: Tensor, sigma: float | Tensor | None) -> Tensor:
         if (sigma is not None) != self.noise_level_input:
-            wants = "a sigma" if self.noise_level_input else "no sigma: it serves one noise level"
-            got = "none" if sigma is None else f"sigma={sigma!r}"
-            raise ValueError(f"this network takes {wants}, got {got}")
+            expected = "a number" if self.noise_level_input else "None for this network"
+            raise ValueError(f"sigma must be {expected}, got {sigma!r}")
         if sigma is None:
             return x
         level = torch.as_tensor(sigma, dtype=x.dtype, device=x.device).reshape(-1, 1, 1, 1)
@@ -93,52 +93,53 @@ class ImageModel(Model):
 
 
 class ConvolutionalModel(ImageModel):
-    """An `ImageModel` that is a chain of convolutions, each of which keeps the size of an image."""
+    """An `ImageModel` that is a chain of convolutions, each of which keeps the image size."""
 
     @abstractmethod
     def _chain(self) -> Sequence[nn.Conv2d]:
-        """The convolutions between x and y, in their order, as often as they are used."""
+        """Return the convolutions between x and y, in order; a shared one once per use."""
 
     @property
     def receptive_radius(self) -> int:
-        """The sum of the radii of the kernels; where x is enlarged, not less than that takes."""
+        """The sum of the radii of the kernels; at least that of the enlargement of x, if any."""
         radius = sum(one.kernel_size[0] // 2 for one in self._chain())
         return max(radius, REACH) if self.residual and self.scale > 1 else radius
 
     @property
     def multiply_adds(self) -> int:
-        """The number of weights that a place of x meets, by the number of pixels it becomes."""
+        """The number of weights per pixel of x, divided by the number of pixels it becomes."""
         return round(sum(one.weight.numel() for one in self._chain()) / self.scale**2)
 
 
 def convolution(in_channels: int, out_channels: int, kernel_size: int, bias: bool) -> nn.Conv2d:
-    """Keep the size: zeros around the image, as in the networks of the paper."""
+    """Return a convolution that keeps the size, with zeros around the image as in the paper."""
     return nn.Conv2d(in_channels, out_channels, kernel_size, padding=kernel_size // 2, bias=bias)
 
 
-def set_normal(weights: Sequence[Tensor], gain: float, generator: torch.Generator | None) -> None:
-    """Draw kernels from N(0, gain²/fan-in)."""
+def set_normal(layers: Sequence[nn.Conv2d], gain: float, generator: torch.Generator | None) -> None:
+    """Draw the kernels from N(0, gain²/fan-in); set the biases to 0."""
     if not 0 <= gain < math.inf:
         raise ValueError(f"output_gain must be a number >= 0, got {gain!r}")
     with torch.no_grad():
-        for weight in weights:
-            fan_in = weight[0].numel()
-            weight.normal_(0, gain / fan_in**0.5, generator=generator)
+        for layer in layers:
+            fan_in = layer.weight[0].numel()
+            layer.weight.normal_(0, gain / fan_in**0.5, generator=generator)
+            if layer.bias is not None:
+                layer.bias.zero_()
 
 
 def check_counts(**counts: int) -> None:
-    """Raise for what is not an integer from 1 on."""
+    """Raise unless every count is an integer >= 1."""
     for name, count in counts.items():
-        if not isinstance(count, int) or count < 1:
-            raise ValueError(f"{name} must be an integer >= 1, got {count!r}")
+        check_integer(name, count)
 
 
 def check_kernel_size(kernel_size: int) -> None:
-    """Raise unless a kernel has a middle."""
+    """Raise unless kernel_size is an odd integer >= 1."""
     if not isinstance(kernel_size, int) or kernel_size < 1 or kernel_size % 2 == 0:
         raise ValueError(f"kernel_size must be an odd integer >= 1, got {kernel_size!r}")
 
 
 def as_convolutions(layers: nn.ModuleList) -> list[nn.Conv2d]:
-    """The convolutions of a list, for type checkers."""
+    """Return the convolutions of a list, typed."""
     return [cast("nn.Conv2d", layer) for layer in layers]

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from fwnet.functional import soft_threshold
-from fwnet.models.coding_network import CodingNetwork
+from fwnet.models.coding_network import CodingNetwork, raw_thresholds
 
 __all__ = ["LCoD"]
 
@@ -15,20 +15,15 @@ __all__ = ["LCoD"]
 class LCoD(CodingNetwork):
     """b ← W_e x, z ← 0;  T − 1 times, one entry k:  b ← b + S e_k δ,  z_k ← z_k + δ;  z = h_θ(b).
 
-    k is the entry that h_θ(b) would change most, and δ that change: h_θ(b)_k − z_k. With
+    k is the entry that h_θ(b) would change most, and δ = h_θ(b)_k − z_k is that change. With
     W_e = Dᵀ, S = I − DᵀD, both with row j divided by ‖d_j‖² (`from_dictionary`), these are
-    coordinate steps for ½‖x − Dz‖² + λ‖z‖₁. T layers have T thresholds' worth of h_θ and T − 1
-    updates, "T − 1 iterations".
+    coordinate steps for ½‖x − Dz‖² + λ‖z‖₁. T layers make T − 1 updates.
 
     Args:
-        num_features: n, the length of x.
-        num_atoms: m, the length of a code.
-        num_layers: T.
-        threshold: Where the thresholds θ, one an entry, start, > 0.
-        share_weights: Whether all updates use one S, as its authors do; else each has its own.
-        reconstruct: Whether a last layer W_R turns the code into a signal.
-        input_scale: What signals are multiplied by first.
-        generator: Where the initial weights come from.
+        threshold: The initial thresholds θ, one per entry, > 0 (default 0.1).
+        share_weights: Whether all updates share one S, as in the original (default True).
+
+    The other arguments are those of `FWNet`.
     """
 
     def __init__(
@@ -51,10 +46,7 @@ class LCoD(CodingNetwork):
             reconstruct=reconstruct,
             input_scale=input_scale,
         )
-        if not threshold > 0:
-            raise ValueError(f"threshold must be > 0, got {threshold!r}")
-        start = torch.tensor(float(threshold)).expm1().log()
-        self.raw_threshold = nn.Parameter(start.repeat(num_atoms))
+        self.raw_threshold = nn.Parameter(raw_thresholds(threshold, num_atoms))
         self._set_random_dictionary(generator)
 
     def encode(self, x: Tensor) -> Tensor:
@@ -73,12 +65,12 @@ class LCoD(CodingNetwork):
 
     @property
     def multiply_adds(self) -> int:
-        """How many multiplications with weights one signal takes: an update meets one column."""
+        """The number of multiplications with weights per signal; an update uses one column."""
         whole = (self.num_layers - 1) * self.num_atoms**2
         return super().multiply_adds - whole + (self.num_layers - 1) * self.num_atoms
 
     def watched(self) -> dict[str, float | list[float]]:
-        """The mean threshold."""
+        """Return the mean threshold."""
         return {"threshold": softplus(self.raw_threshold).mean().item()}
 
     def _set_dictionary(self, dictionary: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Learned ISTA (Gregor and LeCun, 2010), in the depth, widths and sharing of `FWNet`."""
+"""Learned ISTA (Gregor and LeCun, 2010), with the depth, widths and sharing of `FWNet`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from fwnet.functional import soft_threshold
-from fwnet.models.coding_network import CodingNetwork
+from fwnet.models.coding_network import CodingNetwork, raw_thresholds
 
 __all__ = ["LISTA"]
 
@@ -20,14 +20,11 @@ class LISTA(CodingNetwork):
     has T − 1 matrices W_t, and T vectors of thresholds, kept positive as softplus(ρ).
 
     Args:
-        num_features: n, the length of x.
-        num_atoms: m, the length of a code.
-        num_layers: T.
-        threshold: Where the thresholds start, > 0.
-        share_weights: Whether the S_t are one matrix. Every layer keeps its own thresholds.
-        reconstruct: Whether a last layer W_R turns the code into a signal.
-        input_scale: What signals are multiplied by first.
-        generator: Where the initial weights come from.
+        threshold: The initial thresholds, > 0 (default 0.1).
+        share_weights: Whether the S_t are one matrix (default False). Every layer keeps its own
+            thresholds.
+
+    The other arguments are those of `FWNet`.
     """
 
     def __init__(
@@ -50,10 +47,9 @@ class LISTA(CodingNetwork):
             reconstruct=reconstruct,
             input_scale=input_scale,
         )
-        if not threshold > 0:
-            raise ValueError(f"threshold must be > 0, got {threshold!r}")
-        start = torch.tensor(float(threshold)).expm1().log()  # softplus of it is the threshold
-        self.raw_thresholds = nn.ParameterList(start.repeat(num_atoms) for _ in range(num_layers))
+        self.raw_thresholds = nn.ParameterList(
+            raw_thresholds(threshold, num_atoms) for _ in range(num_layers)
+        )
         self._set_random_dictionary(generator)
 
     def encode(self, x: Tensor) -> Tensor:
@@ -66,7 +62,7 @@ class LISTA(CodingNetwork):
         return z
 
     def watched(self) -> dict[str, float | list[float]]:
-        """The mean threshold of every layer."""
+        """Return the mean threshold of every layer."""
         means = [softplus(raw).mean() for raw in self.raw_thresholds]
         return {"threshold": torch.stack(means).tolist()}
 

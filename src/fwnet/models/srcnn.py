@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
+from fwnet.checks import check_integer
 from fwnet.models.image_model import (
     ConvolutionalModel,
     as_convolutions,
-    check_counts,
     check_kernel_size,
     convolution,
     set_normal,
@@ -25,11 +25,11 @@ class SRCNN(ConvolutionalModel):
     """y = W_3 ∗ a_2 + b_3,   a_l = relu(W_l ∗ a_{l−1} + b_l),   a_0 = x, an enlarged image.
 
     Args:
-        kernel_sizes: The sides of the kernels, odd: 9, 1, 5 is the first one published, 8,129
-            parameters; 9, 5, 5 the best one, 57,281.
-        channels: The numbers of maps between them.
-        in_channels: 1 for luma.
-        generator: Where the initial weights come from.
+        kernel_sizes: The sides of the kernels, odd. The first published network has 9, 1, 5 (8,129
+            parameters, the default); the best has 9, 5, 5 (57,281 parameters).
+        channels: The numbers of feature maps between the convolutions (default 64, 32).
+        in_channels: 1 for luma (default).
+        generator: The random generator of the initial weights.
     """
 
     def __init__(
@@ -43,25 +43,21 @@ class SRCNN(ConvolutionalModel):
         super().__init__(in_channels, residual=False, noise_level_input=False)
         if len(kernel_sizes) != len(channels) + 1:
             raise ValueError(
-                f"expected one more of kernel_sizes than of channels, got {len(kernel_sizes)} and "
+                f"kernel_sizes must have one more entry than channels, got {len(kernel_sizes)} and "
                 f"{len(channels)}"
             )
         for size in kernel_sizes:
             check_kernel_size(size)
         for count in channels:
-            check_counts(channels=count)
+            check_integer("channels", count)
         widths = [in_channels, *channels, in_channels]
         self.layers = nn.ModuleList(
             convolution(before, after, size, bias=True)
             for (before, after), size in zip(itertools.pairwise(widths), kernel_sizes, strict=True)
         )
         *hidden, last = as_convolutions(self.layers)
-        set_normal([one.weight for one in hidden], 2**0.5, generator)
-        set_normal([last.weight], 1.0, generator)
-        with torch.no_grad():
-            for layer in (*hidden, last):
-                assert layer.bias is not None
-                layer.bias.zero_()
+        set_normal(hidden, 2**0.5, generator)
+        set_normal([last], 1.0, generator)
 
     def _transform(self, x: Tensor) -> Tensor:
         *hidden, last = self.layers

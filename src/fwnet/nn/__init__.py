@@ -1,4 +1,4 @@
-"""The unit and the steps of the network as modules, with p and step sizes fixed or learned."""
+"""pool_p and the steps of the network as modules, with fixed or learned p and step sizes."""
 
 from fwnet.nn.exponent import Exponent
 from fwnet.nn.fw_cell import FWCell

@@ -14,15 +14,15 @@ __all__ = ["Exponent", "check_plain"]
 
 
 class Exponent(nn.Module):
-    """p = 1 + exp(θ) with θ = log(p − 1) learned: p > 1 always, and its digits near 1 are kept.
+    """p = 1 + exp(θ), where θ = log(p − 1) is learned: p > 1 always, and is precise near 1.
 
-    The state dict holds `log_excess` (θ) of a learned p and `fixed_excess` (p − 1) of a fixed one.
+    The state dict holds `log_excess` (θ) if p is learned and `fixed_excess` (p − 1) if not.
 
     Args:
-        p: The exponent, or the one that learning starts from (then 1 < p < ∞).
-        learn_p: Whether p is a parameter.
-        bounds: The interval that a learned p stays in, 1 < low < high < ∞. At a bound the gradient
-            still acts when it points inward.
+        p: The exponent, or its initial value if it is learned (then 1 < p < ∞).
+        learn_p: Whether p is a parameter (default True).
+        bounds: The interval of a learned p, 1 < low < high < ∞. At a bound only gradients that
+            would leave the interval are dropped.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Exponent(nn.Module):
         if learn_p and not 1 < low < high < math.inf:
             raise ValueError(f"bounds must satisfy 1 < low < high < inf, got {bounds}")
         if learn_p and not low <= p <= high:
-            raise ValueError(f"a learned p must start within its bounds {bounds}, got {p}")
+            raise ValueError(f"p must start within bounds {bounds} if it is learned, got {p}")
         self.learn_p, self.bounds = learn_p, (float(low), float(high))
         if learn_p:
             self.log_excess = nn.Parameter(torch.tensor(math.log(p - 1)))
@@ -45,7 +45,7 @@ class Exponent(nn.Module):
 
     @property
     def excess(self) -> Tensor:
-        """p − 1 as a 0-dim tensor, attached to the graph when it is learned."""
+        """p − 1 as a 0-dim tensor, differentiable if p is learned."""
         if not self.learn_p:
             return self.fixed_excess
         low, high = (math.log(bound - 1) for bound in self.bounds)
@@ -54,27 +54,26 @@ class Exponent(nn.Module):
 
     @property
     def p(self) -> Tensor:
-        """The exponent as a 0-dim tensor, attached to the graph when it is learned."""
+        """The exponent as a 0-dim tensor, differentiable if it is learned."""
         return 1 + self.excess
 
     def extra_repr(self) -> str:
-        """Say what p is and whether it moves."""
+        """Return p and whether it is learned."""
         low, high = self.bounds
         how = f"learned in [{low:g}, {high:g}]" if self.learn_p else "fixed"
         return f"p={self.p.item():.4g} {how}"
 
 
 def check_plain(name: str, number: object) -> None:
-    """Raise for a tensor: what a layer does not learn is a plain number."""
+    """Raise for a tensor: a layer takes plain numbers."""
     if isinstance(number, Tensor):
-        raise TypeError(f"{name} of a layer must be a number, got a tensor")
+        raise TypeError(f"{name} must be a number, got a tensor")
 
 
 class _KeepWithin(torch.autograd.Function):
-    """clamp(θ, low, high) whose gradient at a bound is dropped only where descent would leave it.
+    """clamp(θ, low, high) that drops a gradient only if descent would leave the bounds.
 
-    The gradient of `torch.clamp` is 0 outside the bounds: a θ that crossed one by a single step
-    would stay there for good.
+    The gradient of `torch.clamp` is 0 outside the bounds: a θ that crossed one could never return.
     """
 
     generate_vmap_rule = True

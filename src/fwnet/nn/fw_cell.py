@@ -1,4 +1,4 @@
-"""The Frank-Wolfe step as a recurrent cell: the paper's reading of the network as an LSTM."""
+"""The Frank-Wolfe step as a recurrent cell: the paper's view of the network as an LSTM."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class FWCell(nn.Module):
         for x in sequence:
             z = cell(x, z)
 
-    z stays in the Lp ball of the given radius. With a constant x and γ = 2/(t + 2) given at each
+    z stays in the Lp ball of the given radius. With a constant x and γ = 2/(t + 2) passed at each
     step, this is `fwnet.FWNet` with shared weights.
 
     Args:
         input_size: The length of x.
         hidden_size: The length of z.
-        p: The exponent, or where it starts.
-        learn_p: Whether p is learned.
-        radius: The radius of the ball.
-        step_size: γ, or where it starts, in (0, 1).
-        gated: Whether γ depends on x and z, as the gates of an LSTM do: one number a sample,
-            γ = sigmoid(a·x + b·z + logit). Otherwise it is one learned number.
-        generator: Where the initial weights come from.
+        p: The exponent, or its initial value (default 2).
+        learn_p: Whether p is learned (default True).
+        radius: The radius of the ball (default 1).
+        step_size: The initial γ, in (0, 1) (default 0.5).
+        gated: Whether γ depends on x and z, like the gates of an LSTM: one number per sample,
+            γ = sigmoid(a·x + b·z + logit). Otherwise γ is one learned number.
+        generator: The random generator of the initial weights.
     """
 
     def __init__(
@@ -64,15 +64,15 @@ class FWCell(nn.Module):
             scale * torch.randn(hidden_size, hidden_size, generator=generator)
         )
         self.step_logit = nn.Parameter(torch.tensor(step_size).logit())
-        if gated:  # zero weights: the gate starts as the constant one
+        if gated:  # zero weights: the gate starts as a constant
             self.gate_weight = nn.Parameter(torch.zeros(1, input_size + hidden_size))
 
     def forward(
         self, x: Tensor, z: Tensor | None = None, step_size: float | Tensor | None = None
     ) -> Tensor:
-        """Return the next z, given x of shape (batch, input_size) and z, where None is zeros.
+        """Return the next z for x of shape (batch, input_size); z = None means zeros.
 
-        step_size: The γ of this step, instead of the cell's own.
+        step_size: The γ of this step, instead of the one of the cell.
         """
         if x.shape[-1] != self.input_size:
             raise ValueError(f"x must have length {self.input_size}, got shape {tuple(x.shape)}")
@@ -92,7 +92,7 @@ class FWCell(nn.Module):
         return self.exponent.p
 
     def extra_repr(self) -> str:
-        """Say what the cell is in one line."""
+        """Return sizes, radius and step size."""
         gate = "gated" if self.gated else f"step_size={self.step_logit.sigmoid().item():.3g}"
         return f"{self.input_size}, {self.hidden_size}, radius={self.radius:g}, {gate}"
 

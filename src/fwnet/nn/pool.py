@@ -11,18 +11,16 @@ __all__ = ["PoolP"]
 
 
 class PoolP(Exponent):
-    """s = pool_p(u) along one axis: `fwnet.pool_p` with a p of its own.
+    """s = pool_p(u) along one axis: `fwnet.pool_p` with its own p.
 
     Args:
-        p: The exponent, or the one that learning starts from (then 1 < p < ∞).
-        learn_p: Whether p is a parameter.
-        bounds: The interval that a learned p stays in; see `Exponent`.
-        radius: The radius of the ball.
-        dim: The axis of a row; 1 pools across the channels of images.
-        eps: See `fwnet.pool_p`; image models need it.
+        p, learn_p, bounds: See `Exponent`.
+        radius: The radius of the ball (default 1).
+        dim: The axis of a row (default: the last); 1 pools across the channels of images.
+        eps: See `fwnet.pool_p` (default 0); image models need it.
 
-    A fixed p = 1 is allowed but blocks learning below it: the unit is then piecewise constant and
-    passes no gradient to u. A fixed p = 1.01 is a differentiable stand-in.
+    A fixed p = 1 passes no gradient to u, since the unit is then piecewise constant, so layers
+    before it cannot learn. Use p = 1.01 instead.
     """
 
     def __init__(
@@ -48,5 +46,5 @@ class PoolP(Exponent):
         return pool_excess(u, self.excess, self.radius, self.dim, self.eps)
 
     def extra_repr(self) -> str:
-        """Say everything that the layer is in one line."""
+        """Return all settings in one line."""
         return f"{super().extra_repr()}, radius={self.radius:g}, dim={self.dim}, eps={self.eps:g}"

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 __all__ = ["StepSizes", "harmonic_step_sizes"]
 
-LARGEST_LOGIT = 6.0  # γ = 1 has no finite logit; sigmoid(6) = 0.9975 is where learning starts
+LARGEST_LOGIT = 6.0  # γ = 1 has no finite logit; learning starts at sigmoid(6) = 0.9975
 
 
 def harmonic_step_sizes(num_layers: int) -> list[float]:
@@ -18,19 +18,19 @@ def harmonic_step_sizes(num_layers: int) -> list[float]:
 
 
 class StepSizes(nn.Module):
-    """γ_t, one a layer: as given, or sigmoid(θ_t) with θ learned from there.
+    """γ_t, one per layer: fixed, or sigmoid(θ_t) with learned θ.
 
-    The state dict holds `logits` (θ) when they are learned and `fixed` when they are not.
+    The state dict holds `logits` (θ) if they are learned and `fixed` if not.
 
     Args:
-        values: The step sizes, or those that learning starts from, each in [0, 1].
-        learn: Whether they are parameters.
+        values: The step sizes, or their initial values, each in [0, 1].
+        learn: Whether they are parameters (default True).
     """
 
     def __init__(self, values: Sequence[float], *, learn: bool = True) -> None:
         super().__init__()
         if not len(values) or not all(0 <= value <= 1 for value in values):
-            raise ValueError(f"step sizes must be in [0, 1], at least one, got {list(values)}")
+            raise ValueError(f"step_sizes must be numbers in [0, 1], got {list(values)}")
         self.learn = learn
         start = torch.tensor([float(value) for value in values], dtype=torch.float64)
         if learn:
@@ -41,10 +41,10 @@ class StepSizes(nn.Module):
             self.register_buffer("fixed", start)
 
     def forward(self) -> Tensor:
-        """Return all of them, of shape (T,)."""
+        """Return the step sizes, of shape (T,)."""
         return self.logits.sigmoid() if self.learn else self.fixed
 
     def extra_repr(self) -> str:
-        """Say what they are and whether they move."""
+        """Return the step sizes and whether they are learned."""
         values = ", ".join(f"{value:.3g}" for value in self().tolist())
         return f"{values} {'learned' if self.learn else 'fixed'}"

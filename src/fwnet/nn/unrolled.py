@@ -1,4 +1,4 @@
-"""The layers of the network between its matrices: T Frank-Wolfe steps with learned p and γ."""
+"""T unrolled Frank-Wolfe steps with learned p and γ, without the matrices."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
+from fwnet.checks import check_integer
 from fwnet.functional import check_eps, check_radius, frank_wolfe_step
 from fwnet.nn.exponent import Exponent, check_plain
 from fwnet.nn.step_sizes import StepSizes, harmonic_step_sizes
@@ -22,23 +23,12 @@ Activation = Literal["pool_p", "relu"]
 class Unrolled(nn.Module):
     """z^{t+1} = (1 − γ_t)·z^t + γ_t·pool_p(W_t z^t + W_0 x),   z⁰ = 0,   t = 0 … T − 1.
 
-    Holds everything but the matrices, which may be dense or convolutions: p, γ_t and the radius.
+    Holds p, γ_t and the radius, but not the matrices, which may be dense or convolutions.
 
     Args:
-        num_layers: T.
-        p: The exponent, or where it starts.
-        learn_p: Whether p is learned.
-        p_per_layer: One p a layer instead of one for the network.
-        bounds: The interval that a learned p stays in; see `Exponent`.
-        radius: The radius c of the ball.
-        learn_radius: Whether every layer learns a radius of its own, from c.
-        step_sizes: The T values of γ_t, or where they start. Default: 2/(t + 2).
-        learn_step_sizes: Whether γ_t are learned.
-        skip: Whether W_0 x is added at every layer; without it, in the first one only.
-        activation: "relu" puts max(−u, 0) in the place of pool_p(u); p and radius are then unused.
-        linear_output: Whether the last layer has −u in that place, so that outputs have both signs.
-        dim: The axis of a code.
-        eps: See `fwnet.pool_p`.
+        dim: The axis of a code (default: the last).
+
+    The other arguments are those of `fwnet.FWNet`.
     """
 
     def __init__(
@@ -60,15 +50,14 @@ class Unrolled(nn.Module):
         eps: float = 0.0,
     ) -> None:
         super().__init__()
-        if not isinstance(num_layers, int) or num_layers < 1:
-            raise ValueError(f"num_layers must be an integer >= 1, got {num_layers!r}")
+        check_integer("num_layers", num_layers)
         if activation not in ("pool_p", "relu"):
             raise ValueError(f"activation must be pool_p or relu, got {activation!r}")
         if step_sizes is None:
             step_sizes = harmonic_step_sizes(num_layers)
         if len(step_sizes) != num_layers:
             raise ValueError(
-                f"step_sizes must have one value a layer, {num_layers}, got {len(step_sizes)}"
+                f"step_sizes must have one value per layer, {num_layers}, got {len(step_sizes)}"
             )
         check_radius(radius)
         check_plain("radius", radius)
@@ -88,7 +77,7 @@ class Unrolled(nn.Module):
     def forward(self, w0_x: Tensor, matrices: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
         """Return z^T, given W_0 x and W_1 … W_{T−1}, or one W for all."""
         step_sizes = self.step_sizes()
-        # At t = 0 the code is 0, so that its terms need not be computed.
+        # At t = 0 the code is 0: skip its terms.
         z = self._step(0, None, w0_x, None, step_sizes[0])
         for t in range(1, self.num_layers):
             matrix = matrices[0] if len(matrices) == 1 else matrices[t - 1]
@@ -97,7 +86,7 @@ class Unrolled(nn.Module):
 
     @property
     def p(self) -> Tensor | None:
-        """The exponent, 0-dim, or one a layer; None for an activation without."""
+        """The exponent, 0-dim, or one per layer; None for ReLU."""
         if not len(self.exponents):
             return None
         values = [self._exponent(t).p for t in range(len(self.exponents))]
@@ -110,8 +99,15 @@ class Unrolled(nn.Module):
             return torch.full((self.num_layers,), self.radius)
         return self.log_radii.exp()
 
+    def watched(self) -> dict[str, float | list[float]]:
+        """Return p and γ, and the radii if they are learned."""
+        numbers = {"p": self.p, "gamma": self.step_sizes()}
+        if self.log_radii is not None:
+            numbers["radius"] = self.radii
+        return {name: value.tolist() for name, value in numbers.items() if value is not None}
+
     def extra_repr(self) -> str:
-        """Say in one line what the parts do not say."""
+        """Return the settings that no submodule shows."""
         learned = "learned radius" if self.log_radii is not None else "radius"
         options = [f"T={self.num_layers}", self.activation, f"{learned}={self.radius:g}"]
         options += ["no skip"] * (not self.skip) + ["linear output"] * self.linear_output

@@ -1,4 +1,4 @@
-"""Which points are feasible: convex sets with their oracle, projection and gauge."""
+"""Convex sets: oracle, projection and gauge of the feasible points."""
 
 from fwnet.sets.convex_set import ConvexSet
 from fwnet.sets.lp_ball import LpBall

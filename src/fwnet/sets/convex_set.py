@@ -1,4 +1,4 @@
-"""What a convex set can do: the protocol that solvers and networks are written against."""
+"""The protocol of a convex set, which solvers use."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["ConvexSet"]
 
 @runtime_checkable
 class ConvexSet(Protocol):
-    """A compact convex set C ⊂ ℝᵐ with 0 inside; every method works on the rows of (…, m).
+    """A compact convex set C ⊂ ℝᵐ that contains 0. Every method works on the rows of (…, m).
 
-    A set supplies `lmo`, `project` and `gauge`; support and membership follow from them.
+    A set implements `lmo`, `project` and `gauge`; `support` and `contains` follow from them.
     """
 
     def lmo(self, u: Tensor) -> Tensor:
@@ -28,21 +28,21 @@ class ConvexSet(Protocol):
     def gauge(self, z: Tensor) -> Tensor:
         """min{λ ≥ 0 : z ∈ λC}: at most 1 inside the set, exactly 1 on its border.
 
-        Computed, and returned, in float32 or better.
+        The result is at least float32.
         """
         ...
 
     def support(self, y: Tensor) -> Tensor:
-        """max_{s ∈ C} ⟨s, y⟩, the support function; at least in float32."""
+        """max_{s ∈ C} ⟨s, y⟩, the support function; at least float32."""
         wide = y.to(torch.promote_types(y.dtype, torch.float32))
         support: Tensor = torch.linalg.vecdot(self.lmo(-wide), wide)
         return support
 
     def contains(self, z: Tensor, tol: float | None = None) -> Tensor:
-        """Tell for each row whether gauge(z) ≤ 1 + tol.
+        """Return for each row whether gauge(z) ≤ 1 + tol.
 
-        The default tol is 64 roundings of the computation or two of the numbers in z, whichever is
-        larger: the latter matters in half precision only.
+        The default tol is 64 roundings of the gauge's dtype or two of the dtype of z, whichever is
+        larger.
         """
         gauge = self.gauge(z)
         if tol is None:

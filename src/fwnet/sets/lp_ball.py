@@ -18,9 +18,9 @@ __all__ = ["LpBall"]
 class LpBall(ConvexSet):
     """{z : ‖z‖_p ≤ radius} for p in [1, ∞], both ends included.
 
-    p and radius are floats, or 0-dim tensors when their gradients are wanted. Every method works
-    on the rows (last axis) of its argument and is differentiable in it, in radius, and for
-    1 < p < ∞ in p.
+    p and radius are floats, or 0-dim tensors if their gradients are needed. Every method works on
+    the rows (last axis) of its argument and is differentiable in it, in radius, and for 1 < p < ∞
+    in p.
     """
 
     p: float | Tensor
@@ -31,7 +31,7 @@ class LpBall(ConvexSet):
         check_radius(self.radius)
 
     def lmo(self, u: Tensor) -> Tensor:
-        """argmin_{‖s‖_p ≤ radius} ⟨s, u⟩ = pool_p(u). At p = 1 entries that tie share evenly."""
+        """argmin_{‖s‖_p ≤ radius} ⟨s, u⟩ = pool_p(u). At p = 1 tied entries share evenly."""
         return pool_p(u, self.p, self.radius)
 
     def project(self, y: Tensor) -> Tensor:
@@ -39,12 +39,12 @@ class LpBall(ConvexSet):
         return project_lp(y, self.p, self.radius)
 
     def gauge(self, z: Tensor) -> Tensor:
-        """‖z‖_p / radius, without overflow or underflow on the way; at least in float32."""
+        """‖z‖_p / radius, without overflow or underflow; at least float32."""
         radius = self.radius
         if isinstance(radius, Tensor):
             radius = torch.where(radius > 0, radius, torch.nan).to(z.device)
         return lp_norm(z, self.p, radius)
 
     def support(self, y: Tensor) -> Tensor:
-        """radius·‖y‖_q, the dual norm scaled; at least in float32."""
+        """radius·‖y‖_q, the scaled dual norm; at least float32."""
         return self.radius * lp_norm(y, dual_exponent(self.p))

@@ -3,13 +3,13 @@
     min ½‖z − y‖²   s.t.  ‖z‖_p ≤ c
 
 For p = 1, 2 and ∞ there are closed forms. Otherwise, for y outside the ball and with a = |y|/c,
-t = |z|/c, the optimality conditions are, for one multiplier μ > 0 a row,
+t = |z|/c, the optimality conditions are, for one multiplier μ > 0 per row,
 
     t_i + μ·t_i^(p−1) = a_i   for every entry,        ‖t‖_p = 1
 
-Both are solved by Newton's method where it cannot fail: the first in x = log t, where it is the
-logarithm of a sum of exponentials, convex and increasing; the second in μ for ‖t‖_p^(1−p), which is
-linear in μ for p = 2 and nearly so for every other p, inside a bracket that only shrinks.
+Both are solved by Newton's method in a form that always converges: the first in x = log t, where it
+is the logarithm of a sum of exponentials, convex and increasing; the second in μ for ‖t‖_p^(1−p),
+which is linear in μ for p = 2 and nearly so for other p, inside a shrinking bracket.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from fwnet.functional import check_exponent, check_radius, check_rows, lp_norm, value_of
+from fwnet.kernels.autograd import refuse_second_derivative
 from fwnet.kernels.reference import log_ratio
 
 __all__ = ["project_lp"]
 
-MAX_STEPS = 200  # a few suffice; near p = 1 the inner equation has a sharp bend and takes more
+MAX_STEPS = 200  # usually a few; near p = 1 the inner equation has a sharp bend and takes more
 CACHED_ENTRIES = 1 << 17
-LOG_ZERO = -1e6  # stands for log 0: finite, and below the logarithm of every positive number
+LOG_ZERO = -1e6  # used for log 0: finite, and below the logarithm of every positive number
 
 
 def project_lp(y: Tensor, p: float | Tensor, radius: float | Tensor) -> Tensor:
     """Project the rows (last axis) of y on {z : ‖z‖_p ≤ radius}.
 
     Differentiable once, in y and radius, and for 1 < p < ∞ in p. Tensors p and radius are read
-    back from their device, and refused if invalid.
+    back from their device; invalid ones raise an error.
     """
     check_rows("y", y)
     exponent = value_of(p)
@@ -44,7 +45,7 @@ def project_lp(y: Tensor, p: float | Tensor, radius: float | Tensor) -> Tensor:
         return y.clone()
     wide = y.to(torch.promote_types(y.dtype, torch.float32))
     c = _as_tensor(radius).to(wide)
-    # Beyond these p the ball cannot be told from its limit in this precision.
+    # For p closer to 1 or ∞ the ball equals its limit in this precision.
     rounding = torch.finfo(wide.dtype).eps
     if exponent - 1 < rounding:
         z = _project_l1(wide, c)
@@ -53,7 +54,7 @@ def project_lp(y: Tensor, p: float | Tensor, radius: float | Tensor) -> Tensor:
     elif exponent == 2 and not (isinstance(p, Tensor) and p.requires_grad):
         z = _project_l2(wide, c)
     else:
-        # In logarithms a radius that is small beside y needs digits that float32 does not have.
+        # In logarithms a radius that is small compared to y needs more digits than float32 has.
         precise = wide.to(torch.float32 if wide.device.type == "mps" else torch.float64)
         z, _ = _ProjectLp.apply(precise, _as_tensor(p), c.to(precise))
     return z.to(y.dtype)
@@ -66,11 +67,11 @@ def _as_tensor(value: float | Tensor) -> Tensor:
 def _project_l1(y: Tensor, radius: Tensor) -> Tensor:
     """Soft-threshold each row at the level that brings its L1 norm down to radius.
 
-    The level is held by its depth below the largest entry: in terms of d_j = a_1 − a_j ≥ 0, a being
-    the magnitudes and a_1 the largest, it is the root of Σ_j (depth − d_j)₊ = radius. Newton's
-    method from the right of the root stays there and ends at it, since the sum is convex and made
-    of straight pieces; a few passes cost less than sorting. Sums of the
-    magnitudes themselves would lose a radius that is small beside them.
+    The level is stored as its depth below the largest entry: with d_j = a_1 − a_j ≥ 0, where a are
+    the magnitudes and a_1 is the largest, it is the root of Σ_j (depth − d_j)₊ = radius. Newton's
+    method from the right of the root ends exactly at it, since the sum is convex and piecewise
+    linear; a few passes cost less than sorting. Sums of the magnitudes themselves would lose a
+    radius that is small compared to them.
     """
     magnitudes = y.abs()
     peak = magnitudes.amax(-1, keepdim=True)
@@ -78,14 +79,14 @@ def _project_l1(y: Tensor, radius: Tensor) -> Tensor:
     with torch.no_grad():
         support, count = _support_l1(below.detach(), radius.detach())
     depth = (radius + (below * support).sum(-1, keepdim=True)) / count
-    # A depth beyond the peak means that y is inside already.
+    # A depth beyond the peak means that y is inside the ball.
     return torch.where(depth >= peak, y, y.sign() * (depth - below).clamp(min=0))
 
 
 def _support_l1(below: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-    """Which d_j are smaller than the depth with Σ_j (depth − d_j)₊ = radius, as 0 and 1; how many.
+    """Return which d_j are below the depth with Σ_j (depth − d_j)₊ = radius (1 or 0), and how many.
 
-    Everything is a sum of floats, for which a CPU has fast code; it has none for masks.
+    The masks are floats, since sums of booleans are slow on a CPU.
     """
     whole = radius + below.sum(-1, keepdim=True)
     depth = torch.minimum(radius, whole / below.shape[-1])
@@ -101,7 +102,7 @@ def _support_l1(below: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _project_l2(y: Tensor, radius: Tensor) -> Tensor:
-    """y·radius/‖y‖₂ where ‖y‖₂ > radius, by way of y/max|y|, whose norm is never out of range."""
+    """y·radius/‖y‖₂ where ‖y‖₂ > radius, computed from y/max|y|, whose norm is always in range."""
     peak = y.abs().amax(-1, keepdim=True).detach()
     relative = y / torch.where(peak > 0, peak, 1.0)
     norm = lp_norm(relative, 2).unsqueeze(-1)
@@ -121,7 +122,7 @@ class _ProjectLp(torch.autograd.Function):
         z = rows.clone()
         log_mu = torch.full_like(rows[:, :1], -torch.inf)
         todo = outside.nonzero().squeeze(-1)
-        # On a CPU, as many rows at a time as stay in its cache.
+        # On a CPU, work on as many rows at a time as fit its cache.
         count = max(1, CACHED_ENTRIES // y.shape[-1]) if y.device.type == "cpu" else len(todo)
         for index in todo.split(max(1, count)):
             x, log_mu[index] = _solve_rows(log_magnitudes[index], order, s)
@@ -141,7 +142,7 @@ class _ProjectLp(torch.autograd.Function):
 
 
 class _ProjectLpBackward(torch.autograd.Function):
-    """The gradient as an operation of its own, so that a second derivative can refuse."""
+    """The gradient as an operation of its own, so that a second derivative raises."""
 
     @staticmethod
     def forward(
@@ -174,9 +175,7 @@ class _ProjectLpBackward(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: tuple[Tensor, ...]) -> None:
         pass
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> None:
-        raise RuntimeError("the projection has no second derivative: it was differentiated twice")
+    backward = staticmethod(refuse_second_derivative)
 
 
 def _log_magnitudes(magnitudes: Tensor, unit: Tensor) -> Tensor:
@@ -199,14 +198,14 @@ def _solve_rows(log_a: Tensor, p: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
         slope = ((p * x - log_sum).exp() * dx_dnu).sum(-1, keepdim=True)
         low, high = torch.where(excess > 0, nu, low), torch.where(excess < 0, nu, high)
 
-        # Newton in μ on ‖t‖^(1−p), written for ν = log μ; where that leaves the bracket, Newton in
-        # ν on log ‖t‖, which is linear where μ is much too large; failing both, halve the bracket.
+        # Newton in μ on ‖t‖^(1−p), written for ν = log μ. If that leaves the bracket, Newton in ν
+        # on log ‖t‖, which is linear where μ is much too large. If both do, halve the bracket.
         ahead = torch.where((high - low).isfinite(), (low + high) / 2, nu + excess.sign())
         for step in (-excess / slope, torch.log1p(-torch.expm1(s * excess) / (s * slope))):
             trial = nu + step
             ahead = torch.where((trial > low) & (trial < high), trial, ahead)
 
-        # ν cannot be told from its neighbors any more, or ‖t‖ from 1: put t on the sphere exactly.
+        # Done if ν or ‖t‖ − 1 is down to rounding: put t on the sphere exactly.
         settled = (excess / slope).abs() <= tolerance * nu.abs().clamp(min=1)
         done = (settled | (excess.abs() <= tolerance)).squeeze(-1)
         x_out[rows[done]], nu_out[rows[done]] = (x - excess)[done], nu[done]
@@ -221,7 +220,7 @@ def _solve_rows(log_a: Tensor, p: Tensor, s: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _first_multiplier(log_a: Tensor, p: Tensor, s: Tensor) -> Tensor:
-    """Take the Newton step from μ = 0, where t = a: closed form, and exact for p = 2."""
+    """Return the Newton step from μ = 0, where t = a: in closed form, and exact for p = 2."""
     log_sum = torch.logsumexp(p * log_a, -1, keepdim=True)
     log_slope = torch.logsumexp(2 * s * log_a, -1, keepdim=True) - log_sum
     growth = s * log_sum / p
@@ -232,7 +231,7 @@ def _solve_entries(log_a: Tensor, nu: Tensor, s: Tensor, x: Tensor) -> tuple[Ten
     """Solve log(e^x + e^(ν + s·x)) = log a entry by entry, from any start.
 
     The left side is convex with slopes between 1 and s, so Newton's method from the upper bound
-    min(log a, (log a − ν)/s) descends to the root. Also returns A = t/a, the part that is kept.
+    min(log a, (log a − ν)/s) descends to the root. Also return t/a, the share that is kept.
     """
     upper = torch.minimum(log_a, (log_a - nu) / s)
     tolerance = torch.finfo(x.dtype).eps ** 0.6  # the step after this one is below rounding

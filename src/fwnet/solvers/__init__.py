@@ -1,9 +1,9 @@
-"""Who looks for the best feasible point: certified solvers, and the classical ones beside them."""
+"""Solvers: certified codes from `solve`, and the classical methods to compare with."""
 
 from fwnet.solvers.certified import METHODS, Auto, solve
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
-from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe
+from fwnet.solvers.frank_wolfe import FrankWolfe, Harmonic, PairwiseFrankWolfe, ShortStep
 from fwnet.solvers.ksvd import KSVD, ksvd
 from fwnet.solvers.loop import Progress
 from fwnet.solvers.omp import omp
@@ -11,7 +11,6 @@ from fwnet.solvers.penalized import solve_penalized
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.solution import Solution, Status
 from fwnet.solvers.splitting import ADMM
-from fwnet.solvers.step_rules import Backtracking, FixedStep, Harmonic, ShortStep
 
 __all__ = [
     "ADMM",
@@ -21,9 +20,7 @@ __all__ = [
     "KSVD",
     "METHODS",
     "Auto",
-    "Backtracking",
     "CoordinateDescent",
-    "FixedStep",
     "FrankWolfe",
     "Harmonic",
     "PairwiseFrankWolfe",

@@ -1,9 +1,10 @@
-"""Dictionary and codes in turn: all rows at once, or batch by batch. Atoms are rows here, (m, n).
+"""Dictionary learning by updating codes and atoms in turn, on all rows or on batches.
 
     min_{D, Z} ½‖X − ZD‖²   s.t.  ‖z_i‖_p ≤ c for every code,  ‖d_j‖ = 1 for every atom
 
-Without the bound on the atoms the one on the codes would mean nothing: Z/t and tD rebuild the same.
-Given D the codes are `solve`'s; given Z the atoms have closed forms, one at a time (`atoms.py`).
+Atoms are rows here, (m, n). Without the bound on the atoms the bound on the codes would have no
+effect, since Z/t and tD rebuild the same signals. Given D the codes come from `solve`; given Z each
+atom has a closed form (`atoms.py`).
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from fwnet.solvers.splitting import ADMM
 
 __all__ = ["Alternation", "alternate", "loose_codes", "online_step"]
 
-SPLITTING_STEPS = 3  # of ten iterations each; later rounds go on where they ended
-SWEEPS = 5  # over the atoms between two rounds of codes, which cost more
-FORGETTING = 4.0  # batch s weighs (s/t)^4 at time t, so that codes of poor atoms soon count little
-UNUSED = 1e-6  # an atom with less than this part of the largest use is replaced
+SPLITTING_STEPS = 3  # of ten iterations each; the next round continues from the result
+SWEEPS = 5  # over the atoms per round of codes, which costs more
+FORGETTING = 4.0  # batch s has weight (s/t)^4 at time t: codes of early, poor atoms fade
+UNUSED = 1e-6  # an atom used less than this share of the most used one is replaced
 
 
 @dataclass(frozen=True)
 class Alternation:
-    """A dictionary, and what is remembered of the codes it was fitted to.
+    """A dictionary and the statistics of the codes it was fitted to.
 
     Attributes:
         atoms: D, (m, n), rows of norm 1.
-        codes_gram: A = ZᵀZ, (m, m), a sum in which older batches may count less.
-        codes_signals: B = ZᵀX, (m, n), likewise.
-        num_steps: How many rounds or batches it took.
-        error: ½‖x − zD‖², the mean over rows; of a batch, before the dictionary had seen it.
+        codes_gram: A = ZᵀZ, (m, m); older batches may have smaller weights.
+        codes_signals: B = ZᵀX, (m, n), with the same weights.
+        num_steps: The number of rounds or batches so far.
+        error: The mean of ½‖x − zD‖² over rows. For a batch, before the dictionary was updated.
     """
 
     atoms: Tensor
@@ -50,24 +51,25 @@ class Alternation:
 
     @classmethod
     def begin(cls, atoms: Tensor) -> Alternation:
-        """Know a dictionary, and no codes yet."""
+        """Return the state of a dictionary that has no codes yet."""
         return cls(atoms, atoms.new_zeros(len(atoms), len(atoms)), torch.zeros_like(atoms))
 
 
 def loose_codes(
     x: Tensor, atoms: Tensor, ball: LpBall, tol: float, start: Tensor | None = None
 ) -> Tensor:
-    """Codes in the ball with gaps of about tol·½‖x‖², quickly; they need not be the shortest."""
+    """Return feasible codes with gaps of about tol·½‖x‖². They may not have the least norm."""
     options: dict[str, Any] = {}
     if value_of(ball.p) in (1, math.inf):
-        options = {"method": ADMM(iterations_a_step=10), "max_steps": SPLITTING_STEPS}
+        options = {"method": ADMM(iterations_per_step=10), "max_steps": SPLITTING_STEPS}
     return solve(x, atoms.T.contiguous(), ball, tol=tol, start=start, **options).code
 
 
 def alternate(x: Tensor, atoms: Tensor, ball: LpBall, code_tol: float) -> Iterator[Alternation]:
-    """Yield the dictionary after every round over all rows; its error never rises.
+    """Yield the dictionary after each round over all rows. The error never increases.
 
-    A code that is worse than the one before is not taken, and an atom that is replaced has no code.
+    A new code is used only if it is no worse than the old one, and an atom is replaced only if no
+    code uses it.
     """
     codes = None
     state = Alternation.begin(atoms)
@@ -84,7 +86,7 @@ def alternate(x: Tensor, atoms: Tensor, ball: LpBall, code_tol: float) -> Iterat
 
 
 def online_step(state: Alternation, x: Tensor, ball: LpBall, code_tol: float) -> Alternation:
-    """Move the dictionary by one batch; what it learned before fades."""
+    """Update the dictionary with one batch; earlier batches lose weight."""
     codes = loose_codes(x, state.atoms, ball, code_tol)
     residual = x - codes @ state.atoms
     step = state.num_steps + 1

@@ -1,4 +1,4 @@
-"""The arguments that `solve` and `solve_penalized` share: looked at, and brought into one form."""
+"""Check the arguments that `solve` and `solve_penalized` share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_integer
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
 
 __all__ = [
@@ -26,7 +27,7 @@ TOL = {torch.float64: 1e-10, torch.float32: 1e-6}
 def checked_problem(
     x: Tensor, dictionary: Tensor | None, weights: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Raise for what does not fit together."""
+    """Return x, D (the identity for None) and weights; raise if they do not fit together."""
     if not isinstance(x, Tensor):
         raise TypeError(f"x must be a tensor, got {type(x).__name__}")
     if x.dtype not in TOL:
@@ -77,7 +78,7 @@ def _checked_weights(weights: Tensor | None, x: Tensor) -> Tensor | None:
 
 
 def checked_start(start: Tensor | None, x: Tensor, dictionary: Tensor) -> Tensor | None:
-    """Codes to begin with, one a row; a row that is not finite begins with 0."""
+    """Return the initial codes as rows; a row that is not finite becomes 0."""
     if start is None:
         return None
     expected = (*x.shape[:-1], dictionary.shape[1])
@@ -88,7 +89,7 @@ def checked_start(start: Tensor | None, x: Tensor, dictionary: Tensor) -> Tensor
 
 
 def checked_tol(tol: float | None, dtype: torch.dtype) -> float:
-    """The tolerance, by default that of the precision."""
+    """Return the tolerance; None means the default of the dtype."""
     if tol is None:
         return TOL[dtype]
     if not 0 < tol < 1:
@@ -102,28 +103,28 @@ def checked_limits(
     time_limit: float | None,
     callback: Callable[[Progress], bool | None] | None,
 ) -> Limits:
-    """Raise for limits that make no sense; start the clock."""
+    """Return the limits of the loop; the time limit starts now."""
     if time_limit is not None and not time_limit > 0:
         raise ValueError(f"time_limit must be > 0 seconds, got {time_limit!r}")
-    if max_steps is not None and not max_steps >= 0:
-        raise ValueError(f"max_steps must be >= 0, got {max_steps!r}")
+    if max_steps is not None:
+        max_steps = check_integer("max_steps", max_steps, least=0)
     return Limits(
         method.max_steps if max_steps is None else max_steps,
         math.inf if time_limit is None else time.monotonic() + time_limit,
-        None if callback is None else _obeyed(callback),
+        None if callback is None else _lasting(callback),
     )
 
 
-def _obeyed(callback: Callable[[Progress], bool | None]) -> Callable[[Progress], bool]:
-    """Remember that a callback said stop: it holds for all rows, not for the present block."""
+def _lasting(callback: Callable[[Progress], bool | None]) -> Callable[[Progress], bool]:
+    """Return a callback that, once it returned True, stops every later block of rows too."""
     stopped = False
 
-    def ask(progress: Progress) -> bool:
+    def call(progress: Progress) -> bool:
         nonlocal stopped
         stopped = stopped or bool(callback(progress))
         return stopped
 
-    return ask
+    return call
 
 
 def weighted(
@@ -131,7 +132,7 @@ def weighted(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Make weights part of x and D: ½Σ w_i(x_i − (Dz)_i)² = ½‖√w∘(x − Dz)‖².
 
-    Those that all rows share are done with then; others are returned as factors of the rows.
+    Weights that all rows share change x and D; others are returned as factors of the rows.
     """
     if weights is None:
         return x, dictionary, None
@@ -144,5 +145,5 @@ def weighted(
 
 
 def present(x: Tensor, factors: Tensor) -> Tensor:
-    """√w∘x, without looking at what stands at weight 0."""
+    """√w∘x, where entries of weight 0 become 0, even if x is NaN there."""
     return torch.where(factors > 0, x, 0.0) * factors

@@ -1,4 +1,4 @@
-"""Dictionaries whose atoms have norm 1: made, improved, and mended. Atoms are rows here, (m, n)."""
+"""Create, improve and repair dictionaries of unit-norm atoms. Atoms are rows here, (m, n)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["improve_atoms", "initial_atoms", "replace_atoms", "worst_rows"]
 
 
 def initial_atoms(x: Tensor, num_atoms: int, generator: torch.Generator) -> Tensor:
-    """Draw rows of x at random, brought to norm 1; where there are too few, random directions."""
+    """Return random rows of x, scaled to norm 1, and random directions if there are too few."""
     order = torch.randperm(len(x), generator=generator).to(x.device)
     lengths = x.square().sum(-1)
     nonzero = order[lengths[order] > 0][:num_atoms]
@@ -23,8 +23,8 @@ def improve_atoms(
 ) -> Tensor:
     """min_D ½‖X − ZD‖²  s.t.  ‖d_j‖ = 1, one atom after the other, given A = ZᵀZ and B = ZᵀX.
 
-    d_j ← g/‖g‖, g = B_j − Σ_{k≠j} A_jk d_k, is the exact minimizer on the sphere: the objective
-    never rises. An atom that no code uses stays as it is.
+    d_j ← g/‖g‖, g = B_j − Σ_{k≠j} A_jk d_k, is the exact minimizer on the sphere, so the objective
+    never increases. An atom that no code uses is not changed.
     """
     atoms = atoms.clone()
     own = codes_gram.diagonal()
@@ -37,14 +37,17 @@ def improve_atoms(
 
 
 def worst_rows(residual: Tensor, count: int) -> Tensor:
-    """The `count` rows of which most is left, the worst first; fewer if there are not as many."""
+    """Return the indices of the `count` rows with the largest residuals, largest first.
+
+    Rows with a residual of 0 are left out.
+    """
     energy = residual.square().sum(-1)
     chosen = energy.topk(min(count, len(energy)))
     return chosen.indices[chosen.values > 0]
 
 
 def replace_atoms(atoms: Tensor, unused: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
-    """Put what is left of the worst rows in the place of unused atoms; tell which were replaced."""
+    """Replace unused atoms by the largest residuals; return the atoms and the replaced indices."""
     index = unused.nonzero().squeeze(-1)
     worst = worst_rows(residual, len(index))
     index = index[: len(worst)]

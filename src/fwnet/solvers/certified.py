@@ -23,7 +23,7 @@ from fwnet.solvers.arguments import (
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.dual_newton import DIRECT_BELOW, DualNewton
-from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe
+from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe, ShortStep
 from fwnet.solvers.implicit import attach_gradient
 from fwnet.solvers.interior_point import InteriorPoint
 from fwnet.solvers.loop import BindableMethod, Limits, Method, Progress, iterate
@@ -33,7 +33,6 @@ from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.secular import Secular
 from fwnet.solvers.solution import Solution, Status
 from fwnet.solvers.splitting import ADMM
-from fwnet.solvers.step_rules import ShortStep
 
 __all__ = [
     "METHODS",
@@ -43,16 +42,16 @@ __all__ = [
     "solve_rows",
 ]
 
-NORM_TOL = 10  # norm_gap may be so many times tol, relative to the norm
+NORM_TOL = 10  # norm_gap may be this many times tol, relative to the norm
 NEAREST_TO_1, LARGEST_P = 1e-7, 1e4
 LOOSEST_PRIMAL = 1e-4
 CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 23
-FEWEST_ROWS = 64  # however wide they are: fewer would not keep the machine busy
+FEWEST_ROWS = 64  # per block, however wide: fewer would not keep the machine busy
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
 
 
 def solved_exponent(ball: ConvexSet) -> float:
-    """The p whose ball is searched: p itself, but 1 or ∞ where powers would lose their digits."""
+    """Return the p that is solved for: p itself, or 1 or ∞ where powers would lose their digits."""
     assert isinstance(ball, LpBall)
     p = value_of(ball.p)
     if p - 1 < NEAREST_TO_1:
@@ -61,12 +60,12 @@ def solved_exponent(ball: ConvexSet) -> float:
 
 
 class Auto(BindableMethod):
-    """The fast method for the p of an Lp ball: Newton's, interior-point, or a closed form."""
+    """The fast method for the p of an Lp ball: Newton, interior point, or a closed form."""
 
-    max_steps = 300  # a few for most p; the path to an extreme p is long
+    max_steps = 300  # most p take a few; the path to an extreme p is long
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> Method:
-        """Choose by p."""
+        """Return the method for this p."""
         assert isinstance(problem, Constrained)
         p, radius = solved_exponent(problem.convex_set), problem.radius
         if p in (1, math.inf):
@@ -75,18 +74,18 @@ class Auto(BindableMethod):
             return Secular(problem.white, radius)
         if p < 2:
             return DualNewton(problem.white, p, radius, tol, norm_tol)
-        # It decides on the way whether the constraint binds, and should not stop before it knows.
+        # It finds out during the search whether the constraint binds: do not stop before that.
         tol, norm_tol = min(tol, LOOSEST_PRIMAL), min(norm_tol, NORM_TOL * LOOSEST_PRIMAL)
         return PrimalNewton(problem.white, p, radius, tol, norm_tol)
 
     def uses_matrices(self, problem: Problem) -> bool:
-        """All but Newton's method with conjugate gradients do."""
+        """Return True for all but Newton's method with conjugate gradients."""
         assert isinstance(problem, Constrained)
         ball = problem.convex_set
         return isinstance(ball, LpBall) and not 1 + DIRECT_BELOW <= value_of(ball.p) <= 2
 
     def wants_float64(self, problem: Problem) -> bool:
-        """Newton's method for p < 2 does well in float32; the others divide by what vanishes."""
+        """Return True except for p in [1.01, 2]: the other methods divide by vanishing numbers."""
         assert isinstance(problem, Constrained)
         ball = problem.convex_set
         return isinstance(ball, LpBall) and not 1.01 <= value_of(ball.p) <= 2
@@ -117,35 +116,35 @@ def solve(
     time_limit: float | None = None,
     callback: Callable[[Progress], bool | None] | None = None,
 ) -> Solution:
-    """min_z ½‖x − Dz‖²  s.t.  z ∈ C, for every row of x, each answer with its certificate.
+    """min_z ½‖x − Dz‖²  s.t.  z ∈ C, for every row of x, each code with its certificate.
 
-    Among several optimal codes the one of least norm is returned (by method "auto").
+    If several codes are optimal, method "auto" returns the one of least norm.
 
     Args:
-        x: Signals, (…, n), float32 or float64; the code has its dtype and device. A row that is not
-            finite gets a code of NaN and a status that says so.
-        dictionary: D of shape (n, m), one atom a column: the paper's convention, the transpose of
-            scikit-learn's `components_`. None stands for the identity.
-        convex_set: C, usually `LpBall(p, radius)`. Sets other than Lp balls are solved by
-            Frank-Wolfe.
+        x: Signals, (…, n), float32 or float64. The code has the same dtype and device. A row with
+            NaN or infinite entries gets a code of NaN and the status NOT_FINITE.
+        dictionary: D of shape (n, m), one atom per column: the paper's convention, the transpose of
+            scikit-learn's `components_`. None means the identity.
+        convex_set: C, usually `LpBall(p, radius)`. Other sets are solved by Frank-Wolfe.
         tol: A code is certified if its gap is at most tol·½‖x‖² and its norm_gap at most 10·tol of
             its norm. Default 1e-10 in float64, 1e-6 in float32.
         method: "auto", or one of METHODS, or an object such as `FrankWolfe(step_rule=ShortStep())`.
-        weights: Weights ≥ 0 on the entries of x, (n,) or one for every entry, (…, n): the objective
-            is then ½ Σ weight_i·(x_i − (Dz)_i)². Booleans are a mask, False for a missing value;
-            what x holds there is not looked at.
-        start: Codes to begin with, (…, m), for "admm", "ista" and "fista"; the others need none.
-        max_steps: Give up on a row after so many steps of the method (default: the method's).
-        time_limit: Give up after so many seconds. Rows that are not done say so in their status.
-        callback: Called with a `Progress` after every step; returning True stops the search.
+        weights: Weights ≥ 0 of the entries of x, (n,) or (…, n). The objective is then
+            ½ Σ weight_i·(x_i − (Dz)_i)². Booleans are a mask: entries of x where it is False are
+            treated as missing and may be NaN.
+        start: Initial codes, (…, m), for "admm", "ista" and "fista". Other methods ignore them.
+        max_steps: The largest number of steps per row (default: the method's own limit).
+        time_limit: The largest number of seconds (default: none). Unfinished rows have the status
+            TIME_LIMIT.
+        callback: Called with a `Progress` after every step. Return True to stop the search.
 
-    With gradients asked of x, dictionary, radius or p, the code is differentiable in them (once),
-    through the optimality conditions. So only codes that are optimal have a gradient; others, and
-    those of rows that are not finite, have the gradient 0. Weights have none.
+    If x, dictionary, radius or p require gradients, the code is differentiable in them (once),
+    through the optimality conditions. Codes that are not optimal, and codes of rows that are not
+    finite, have the gradient 0. Weights have no gradient.
     """
     if isinstance(convex_set, type) or not isinstance(convex_set, ConvexSet):
-        raise TypeError(f"expected a ConvexSet such as LpBall(1.3), got {convex_set!r}")
-    numbers = convex_set  # the set without gradients, and with all digits of its numbers
+        raise TypeError(f"convex_set must be a ConvexSet such as LpBall(1.3), got {convex_set!r}")
+    numbers = convex_set  # the set without gradients, in full precision
     if isinstance(convex_set, LpBall):
         numbers = LpBall(value_of(convex_set.p), value_of(convex_set.radius))
     x, dictionary, weights = checked_problem(x, dictionary, weights)
@@ -164,7 +163,7 @@ def solve(
     if _asks_gradient(x, dictionary, convex_set):
         if not isinstance(convex_set, LpBall):
             raise TypeError(
-                f"gradients are there for LpBall only, got {type(convex_set).__name__}; "
+                f"convex_set must be an LpBall for gradients, got {type(convex_set).__name__}; "
                 "detach x and the dictionary"
             )
         ball = LpBall(solved_exponent(numbers), value_of(convex_set.radius))
@@ -177,9 +176,9 @@ def solve(
 def _solve_in_its_precision(
     problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
 ) -> Solution:
-    """Solve float32 in float64 where the method asks for it, or where a row needs it."""
+    """Solve float32 rows in float64 if the method or the row needs it."""
     if x.dtype == torch.float32 and method.wants_float64(problem):
-        return _solve_wide(problem, x, method, tol, limits)
+        return solve_rows(problem.to(torch.float64), x.double(), method, tol, limits, x.dtype)
     solution = solve_rows(problem, x, method, tol, limits)
     if x.dtype == torch.float32 and isinstance(method, Auto):
         return _refined(problem, x, method, tol, limits, solution)
@@ -194,10 +193,10 @@ def solve_rows(
     limits: Limits,
     dtype: torch.dtype | None = None,
 ) -> Solution:
-    """Solve block by block, in blocks that suit the machine, and certify; codes are of dtype."""
+    """Solve in blocks that suit the machine, and certify the codes, which are of dtype."""
     count, m = len(x), problem.dictionary.shape[1]
     dtype = dtype or x.dtype
-    # Codes in float32 lose some of the tolerance to their rounding: search for half of it.
+    # Rounding codes to float32 takes part of the tolerance: search for half of it.
     inner = 0.5 * tol if dtype == torch.float32 else tol
     code = x.new_empty(count, m, dtype=dtype)
     binds = torch.empty(count, dtype=torch.bool, device=x.device)
@@ -214,8 +213,8 @@ def solve_rows(
         def bind(some: Problem) -> Method:
             return shared or method.bind(some, inner, NORM_TOL * inner)
 
-        told = _shifted(limits, first, count, start)
-        block = _solve_block(part, x[rows], bind, tol, told, dtype)
+        shifted = _shifted(limits, first, count, start)
+        block = _solve_block(part, x[rows], bind, tol, shifted, dtype)
         code[rows], gap[rows], norm_gap[rows] = block.code, block.gap, block.norm_gap
         binds[rows], status[rows] = block.binds, block.status_code
         num_steps[rows] = block.num_steps
@@ -230,21 +229,21 @@ def _solve_block(
     limits: Limits,
     dtype: torch.dtype,
 ) -> Solution:
-    """Set apart the rows that need no search, run the loop on the others, check its answers."""
+    """Run the loop on the rows that need a search, and certify all codes."""
     finite = x.isfinite().all(-1)
     inside = problem.inside(torch.where(finite.unsqueeze(-1), x, 0.0)).abs().amax(-1)
     searched = inside > 64 * torch.finfo(x.dtype).eps * x.abs().amax(-1)
     everything = bool(searched.all())
     index = slice(None) if everything else searched.nonzero().squeeze(-1)
     code = x.new_zeros(len(x), problem.dictionary.shape[1])
-    dual = torch.zeros_like(x)
+    dual = torch.where(finite.unsqueeze(-1), x, 0.0)
     status = torch.full((len(x),), Status.CERTIFIED, dtype=torch.int8, device=x.device)
     num_steps = torch.zeros(len(x), dtype=torch.int32, device=x.device)
     if len(status[index]):
         outcome = iterate(bind(problem.select(index)), x[index], limits)
         code[index], dual[index] = outcome.code, outcome.dual
         status[index], num_steps[index] = outcome.status, outcome.num_steps
-    # Judged in float64, whatever they were made in: a proof should not need the doubt of rounding.
+    # Certificates are computed in float64, whatever the precision of the search.
     certificate = problem.to(torch.float64).certify(x.double(), code.double(), dual.double(), dtype)
     gap, norm_gap, norm = certificate.relative_gap, certificate.norm_gap, certificate.norm
     optimal = gap <= tol
@@ -265,13 +264,6 @@ def _solve_block(
     )
 
 
-def _solve_wide(
-    problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
-) -> Solution:
-    """Solve float32 rows in float64."""
-    return solve_rows(problem.to(torch.float64), x.double(), method, tol, limits, x.dtype)
-
-
 def _refined(
     problem: Problem,
     x: Tensor,
@@ -280,7 +272,7 @@ def _refined(
     limits: Limits,
     solution: Solution,
 ) -> Solution:
-    """Solve again in float64 the rows for which float32 had not enough digits."""
+    """Solve again in float64 the rows that float32 could not certify."""
     done = torch.tensor(
         [Status.CERTIFIED, Status.NOT_FINITE, Status.TIME_LIMIT, Status.STOPPED],
         device=x.device,
@@ -288,15 +280,16 @@ def _refined(
     )
     index = (~torch.isin(solution.status_code, done)).nonzero().squeeze(-1)
     if len(index):
-        told = _shifted(limits, len(x) - len(index), len(x), time.monotonic())
-        again = _solve_wide(problem.select(index), x[index], method, tol, told)
+        shifted = _shifted(limits, len(x) - len(index), len(x), time.monotonic())
+        wide = problem.select(index).to(torch.float64)
+        again = solve_rows(wide, x[index].double(), method, tol, shifted, x.dtype)
         for field in dataclasses.fields(solution):
             getattr(solution, field.name)[index] = getattr(again, field.name)
     return solution
 
 
 def _block_rows(problem: Problem, method: BindableMethod, device: str) -> int:
-    """How many rows to take at a time: what fits the cache of a CPU, or the memory of a GPU."""
+    """Return the number of rows per block: what fits the cache of a CPU or the memory of a GPU."""
     n, m = problem.dictionary.shape
     entries, matrix_entries = (
         (CPU_ENTRIES, CPU_MATRIX_ENTRIES) if device == "cpu" else (GPU_ENTRIES, GPU_MATRIX_ENTRIES)
@@ -310,16 +303,16 @@ def _block_rows(problem: Problem, method: BindableMethod, device: str) -> int:
 
 
 def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:
-    """Tell the callback of all rows, not of those of a block."""
+    """Make the callback report on all rows instead of those of a block."""
     callback = limits.callback
     if callback is None:
         return limits
 
-    def tell(progress: Progress) -> bool | None:
+    def report(progress: Progress) -> bool | None:
         seconds = time.monotonic() - start
         return callback(Progress(progress.step, before + progress.rows_done, rows, seconds))
 
-    return Limits(limits.max_steps, limits.deadline, tell)
+    return Limits(limits.max_steps, limits.deadline, report)
 
 
 def _asks_gradient(x: Tensor, dictionary: Tensor, convex_set: ConvexSet) -> bool:
@@ -332,7 +325,7 @@ def _asks_gradient(x: Tensor, dictionary: Tensor, convex_set: ConvexSet) -> bool
 
 
 def checked_method(method: str | BindableMethod) -> BindableMethod:
-    """Find a method by its name."""
+    """Return the method of this name, or the given object."""
     if isinstance(method, str):
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")

@@ -1,10 +1,10 @@
-"""Coordinate descent for L1 codes, each time on the coordinate that changes most.
+"""Greedy coordinate descent for L1 codes: update the coordinate that changes most.
 
     z̄_j = soft_threshold(d_jᵀ(x − Dz) + ‖d_j‖² z_j, λ)/‖d_j‖²,  z_j ← z̄_j, j = argmax |z̄_j − z_j|
 
 This is Gregor and LeCun's CoD. With the correlations Dᵀ(x − Dz) kept up to date, an update costs
-one column of DᵀD. For the constraint ‖z‖₁ ≤ c the penalty λ is not given: it is looked for at the
-same time, between bounds that close in on the one whose codes have norm c.
+one column of DᵀD. For the constraint ‖z‖₁ ≤ c the penalty λ is unknown and is found at the same
+time, by bisection on the norm of the code.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ class CoordinateState(RowState):
 
 @dataclass(frozen=True)
 class CoordinateDescent(BindableMethod):
-    """Greedy coordinate descent; a step is as many updates as there are atoms."""
+    """Greedy coordinate descent. A step makes as many updates as there are atoms."""
 
     max_steps: int = 5_000
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Coordinates:
-        """Make it ready for the rows of a problem with p = 1."""
+        """Return the method for this problem, which must have p = 1."""
         if isinstance(problem, Constrained):
             ball = problem.convex_set
             p = value_of(ball.p) if isinstance(ball, LpBall) else None
         else:
             p = problem.p if isinstance(problem, Penalized) else None
         if p != 1:
-            raise ValueError(f"coordinate descent needs an L1 norm (p = 1), got p = {p}")
+            raise ValueError(f"p must be 1 for coordinate descent (an L1 norm), got {p}")
         if problem.factors is not None:
-            raise ValueError("coordinate descent takes weights that all rows share, (n,)")
+            raise ValueError("weights must have shape (n,) for coordinate descent, got (…, n)")
         return _Coordinates(problem, tol)
 
 
@@ -86,7 +86,7 @@ class _Coordinates:
             moved = change[rows, j].unsqueeze(-1)
             z[rows, j] += moved.squeeze(-1)
             correlation.addcmul_(moved, self.gram[j], value=-1)
-        # Rounding gathers in what is kept up to date: start the next step afresh.
+        # Recompute the correlations, in which rounding errors accumulate.
         correlation = state.problem.correlate(state.x - state.problem.decode(z))
         state = dataclasses.replace(state, z=z, correlation=correlation)
         return state if isinstance(state.problem, Penalized) else self._closer(state)
@@ -103,11 +103,11 @@ class _Coordinates:
         return z, state.x - state.problem.decode(z)
 
     def _closer(self, state: CoordinateState) -> CoordinateState:
-        """Halve the bounds on λ for the rows whose code has settled at the present one."""
+        """Halve the bracket of λ for the rows whose code has converged for the current λ."""
         radius = state.problem.radius if isinstance(state.problem, Constrained) else 0.0
         norm = state.z.abs().sum(-1, keepdim=True)
         support = state.correlation.abs().amax(-1, keepdim=True)
-        # How far the code is from optimal for this λ, beside what a change of λ would bring.
+        # Compare the suboptimality for this λ with the effect of changing λ.
         slack = (support - state.penalty).clamp(min=0) * norm + (
             state.penalty * norm - dot(state.correlation, state.z)
         ).clamp(min=0)

@@ -1,4 +1,4 @@
-"""The same problems through CVXPY (extra `cvx`): the independent solver to compare with.
+"""The same problems solved by CVXPY (extra `cvx`), as an independent check.
 
 The p-norm is written with power cones, exactly, and solved by Clarabel row by row. Where an exact
 code exists, a second problem finds the one of least norm:  min ‖z‖_p  s.t.  Dz = UUᵀx.
@@ -22,43 +22,49 @@ from fwnet.solvers.rows import RowState
 
 __all__ = ["CVX"]
 
-EXACT = 1e-4  # a residual of this part of x may be that of an exact code, for all the solver says
+EXACT = 1e-4  # a residual up to this share of x may belong to an exact code
 
 
 @dataclass(frozen=True)
 class CVXState(RowState):
-    """Rows before and after the solver was asked."""
+    """The rows, and their codes once the solver has run."""
 
     problem: Problem
     x: Tensor
     code: Tensor
     dual: Tensor
-    asked: Tensor  # (rows,)
+    asked: Tensor  # whether the solver has run, (rows,)
 
 
 @dataclass(frozen=True)
 class CVX(BindableMethod):
-    """CVXPY with Clarabel, or another conic solver; `options` go to `cvxpy.Problem.solve`."""
+    """CVXPY with Clarabel, or with another conic solver of CVXPY.
+
+    Args:
+        solver: CVXPY's name of the solver (default "CLARABEL").
+        options: Keyword arguments for `cvxpy.Problem.solve`.
+        max_steps: One step solves the whole problem.
+    """
 
     solver: str = "CLARABEL"
     options: dict[str, Any] = field(default_factory=dict)
-    least_norm: bool = True
     max_steps: int = 1
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Rows:
-        """Make it ready for the rows of a problem."""
+        """Return the method for this problem."""
         try:
             import cvxpy as cp
         except ImportError as error:
             raise ImportError('method "cvx" needs CVXPY: pip install "fwnet[cvx]"') from error
         if not isinstance(problem, Constrained | Penalized):
             raise TypeError(f"expected a coding problem, got {type(problem).__name__}")
-        if isinstance(problem, Constrained) and not isinstance(problem.convex_set, LpBall):
-            raise TypeError(f'method "cvx" takes LpBall, got {type(problem.convex_set).__name__}')
+        ball = problem.convex_set if isinstance(problem, Constrained) else None
+        if ball is not None and not isinstance(ball, LpBall):
+            raise TypeError(f'convex_set must be an LpBall for "cvx", got {ball}')
         return _Rows(cp, problem, self)
 
     def wants_float64(self, problem: Problem) -> bool:
-        """CVXPY computes in float64."""
+        """Return True: CVXPY computes in float64."""
         return True
 
 
@@ -97,7 +103,7 @@ class _Rows:
         return problem.factors[row].unsqueeze(-1) * problem.dictionary
 
     def _models(self, dictionary: Tensor) -> dict[str, Any]:
-        """Write both problems once, with x as a parameter."""
+        """Return both problems, with x as a parameter."""
         cp, matrix = self.cp, dictionary.double().cpu().numpy()
         z, x = cp.Variable(matrix.shape[1]), cp.Parameter(matrix.shape[0])
         squares = 0.5 * cp.sum_squares(x - matrix @ z)
@@ -119,14 +125,14 @@ class _Rows:
     def _solve(
         self, models: dict[str, Any], x: np.ndarray, reachable: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The code and a dual vector of one row; zeros where the solver gives up."""
+        """Return the code and a dual vector of one row; zeros if the solver fails."""
         z, nothing = models["z"], (np.zeros(models["z"].shape), np.zeros_like(x))
         if not self._ask(models["first"], models["x"], x):
             return nothing
         code = z.value
         residual = reachable - models["matrix"] @ code
         near = np.linalg.norm(residual) <= EXACT * np.linalg.norm(x)
-        wanted = near and "exact" in models and self.settings.least_norm
+        wanted = near and "exact" in models
         if wanted and self._ask(models["exact"], models["x"], reachable):
             assert isinstance(self.problem, Constrained)
             if models["exact"].value <= self.problem.radius * (1 + 1e-8):

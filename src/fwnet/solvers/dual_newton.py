@@ -1,26 +1,24 @@
 """Newton's method on the dual problem, for 1 < p ≤ 2, where the dual is smooth.
 
 In whitened coordinates (`whitened.py`), with y = Vᵀv, N = ‖y‖_q, and s the unit vector of the
-p-norm with ⟨s, y⟩ = N, two problems have to be solved, and which one is not known in advance:
+p-norm with ⟨s, y⟩ = N, there are two problems, and it is not known in advance which one applies:
 
     the constraint binds:     min ½vᵀΛv − xᵀv + c·N,      code c·s,  gap = ½‖∇‖² in the metric Λ⁻¹
     an exact code exists:     min ½N² − xᵀv,              code N·s of least norm, with Vz = x
 
-xᵀv/N is a lower bound on the norm of every exact code, and the second problem raises it. So every
-row starts there, and moves to the first problem, for good, once the bound exceeds c. The Hessians
+xᵀv/N is a lower bound on the norm of every exact code, and the second problem maximizes it. So
+every row starts there, and moves to the first problem once the bound exceeds c. The Hessians
 
     Λ + c(q−1)/N·(V diag(w) Vᵀ − V s sᵀ Vᵀ),     (q−1)·V diag(w) Vᵀ + (2−q)·V s sᵀ Vᵀ
 
-with w = (|y|/N)^(q−2) are well conditioned in these coordinates for p that is not near 1: a few
-conjugate-gradient steps in float32 give the direction, whatever the precision of the rest. Nearer 1
-the systems are solved directly, on a path of exponents that comes down to p.
+with w = (|y|/N)^(q−2) are well conditioned in these coordinates unless p is near 1: a few
+conjugate-gradient steps in float32 give the direction, whatever the precision of the rest. Near 1
+the systems are solved directly, for a sequence of exponents that decreases to p.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,14 +38,14 @@ __all__ = ["DualNewton"]
 
 DIRECT_BELOW = 0.12  # p − 1 below which conjugate gradients would need too many steps
 PATH_START, PATH_RATIO = 0.2, 2.5
-PATH_TOL = 1e-2  # how well a row has to be solved before the path goes on
+PATH_TOL = 1e-2  # the tolerance for all exponents of the path but the last
 MAX_HALVINGS = 30
-CONJUGATE_STEPS = (2, 3, 5, 8, 8, 10, 14, 20, 30, 50, 80, 120, 200)  # for each Newton step
+CONJUGATE_STEPS = (2, 3, 5, 8, 8, 10, 14, 20, 30, 50, 80, 120, 200)  # per Newton step
 
 
 @dataclass(frozen=True)
 class DualState(RowState):
-    """The dual iterate and all that is computed from it."""
+    """The dual iterate and everything computed from it."""
 
     target: Target
     v: Tensor  # (rows, k), at its best length
@@ -59,7 +57,7 @@ class DualState(RowState):
     gradient: Tensor  # (rows, k)
     bound: Tensor  # xᵀv/N, (rows, 1)
     binds: Tensor  # whether c is below the bound, (rows, 1)
-    rung: int  # where on the path of exponents; shared
+    rung: int  # the index on the path of exponents; shared
 
 
 class DualNewton:
@@ -76,14 +74,14 @@ class DualNewton:
         self._low = white.to(torch.float32)
 
     def init(self, x: Tensor) -> DualState:
-        """Start from the code of least L2 norm: its y would be sign(z)|z|^(p−1), brought to V."""
+        """Start from the code z of least L2 norm: project its y = sign(z)|z|^(p−1) onto V."""
         target = Target.of(x, self.radius, self.white.to(x.dtype))
         z = target.white.analyze(target.x)
         v = target.white.synthesize(z.sign() * z.abs().pow(self.path[0] - 1))
         return self._evaluate(target, v, target.white.analyze(v), rung=0)
 
     def step(self, state: DualState, index: int) -> DualState:
-        """One Newton step with a line search; or the next exponent, where this one is done."""
+        """Take a Newton step with a line search, or go to the next exponent of the path."""
         if state.rung < len(self.path) - 1 and self._solved(state, PATH_TOL, PATH_TOL).all():
             return self._evaluate(state.target, state.v, state.y, state.rung + 1)
         if self.direct:
@@ -93,20 +91,20 @@ class DualNewton:
         return self._search(state, direction, state.target.white.analyze(direction))
 
     def finished(self, state: DualState) -> Tensor:
-        """Compare gap or norm_gap with the tolerance."""
+        """Return which rows have a small gap or norm_gap."""
         if state.rung < len(self.path) - 1:
             return torch.zeros_like(state.binds.squeeze(-1))
         return self._solved(state, self.tol, self.norm_tol)
 
     def answer(self, state: DualState) -> tuple[Tensor, Tensor]:
-        """c·s where the constraint binds, else the exact code."""
+        """Return c·s where the constraint binds, else the exact code."""
         code = state.target.radius * state.s
         exact = (~state.binds).squeeze(-1).nonzero().squeeze(-1)
         code[exact] = self._exact_code(state, exact)
         return state.target.answer(code, state.v)
 
     def _evaluate(self, target: Target, v: Tensor, y: Tensor, rung: int) -> DualState:
-        """Compute everything at v, first bringing v to the length that is best for its problem."""
+        """Compute everything at v, after scaling v to the best length for its problem."""
         q = dual_exponent(self.path[rung])
         a = y.abs()
         peak = a.amax(-1, keepdim=True)
@@ -134,7 +132,7 @@ class DualNewton:
         gap = (squared / state.target.white.metric).sum(-1)
         binds = state.binds.squeeze(-1)
         solved = binds & (gap <= tol)
-        # An error e of the code costs at least about e² of the norm: most rows need no closer look.
+        # An error e of the code costs about e² of the norm: check only the rows where e is small.
         length = dot(state.target.x, state.target.x).squeeze(-1)
         near = (~binds & (squared.sum(-1) <= 1e4 * norm_tol * length)).nonzero().squeeze(-1)
         if len(near):
@@ -144,7 +142,7 @@ class DualNewton:
 
     @staticmethod
     def _exact_code(state: DualState, rows: Tensor) -> Tensor:
-        """N·s, moved by the shortest way to where Vz = x holds exactly."""
+        """Return N·s, projected onto Vz = x."""
         norm, s, vs, x = (t[rows] for t in (state.norm, state.s, state.vs, state.target.x))
         missing = state.target.white.select(rows).analyze(torch.addcmul(x, norm, vs, value=-1))
         return missing.addcmul_(s, norm)
@@ -152,7 +150,7 @@ class DualNewton:
     def _hessian(self, state: DualState) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Write the Hessian as (diag(d) + b·V diag(w) Vᵀ + e·(Vs)(Vs)ᵀ)/f: return d, b, e and f.
 
-        The factor is such that all terms are at most of the order of Λ, whatever c is.
+        With this factor no term is much larger than Λ, whatever c is.
         """
         q = dual_exponent(self.path[state.rung])
         # The first term over the second, where the constraint binds.
@@ -170,9 +168,9 @@ class DualNewton:
         return cholesky_solve(cholesky_factor(matrix), -factor * state.gradient)
 
     def _iterative_direction(self, state: DualState, index: int) -> Tensor:
-        """Preconditioned conjugate gradients in float32, more of them with every Newton step.
+        """Run preconditioned conjugate gradients in float32, more of them at every Newton step.
 
-        Their number does not depend on the rows, so that neither does a row on its company.
+        Their number does not depend on the data, so that a row does not depend on other rows.
         """
         low = torch.float32
         white = self._low if self.white.shared else state.target.white.to(low)
@@ -188,7 +186,7 @@ class DualNewton:
         progress = dot(residual, search)
         count = CONJUGATE_STEPS[min(index, len(CONJUGATE_STEPS) - 1)]
         count = min(count, 2 * white.basis.shape[-2])
-        # Large temporaries are made once: getting them from the system costs more than their use.
+        # Large temporaries are allocated once: allocation costs more than the arithmetic.
         coefficients, image = torch.empty_like(w), torch.empty_like(residual)
         scaled, product = torch.empty_like(residual), torch.empty_like(residual)
 
@@ -209,12 +207,12 @@ class DualNewton:
         return step.to(size.dtype).mul_(size * factor)
 
     def _search(self, state: DualState, d: Tensor, dy: Tensor) -> DualState:
-        """Halve the step, row by row, until the objective falls enough."""
+        """Halve the step of each row until the objective decreases enough."""
         slope = dot(state.gradient, d)
         before = self._objective(state)
         rounding = 8 * torch.finfo(d.dtype).eps * before.abs()
         ahead = self._evaluate(state.target, state.v + d, state.y + dy, state.rung)
-        # A row that finds its lower bound above c has found its problem: nothing to compare with.
+        # A row whose lower bound exceeds c changes its problem: accept the step.
         fine = self._objective(ahead, state.binds) <= before + 1e-4 * slope + rounding
         fine |= ahead.binds & ~state.binds
         if fine.all():
@@ -233,15 +231,15 @@ class DualNewton:
             )
             good |= trial.binds & ~part.binds
             accepted = good.squeeze(-1)
-            merged = _merge(merged, trial, rows, accepted)
+            merged = merged.put(rows[accepted], trial.select(accepted.nonzero().squeeze(-1)))
             rows = rows[~accepted]
             if not len(rows):
                 return merged
-        return _merge(merged, state.select(rows), rows, torch.ones_like(rows, dtype=torch.bool))
+        return merged.put(rows, state.select(rows))
 
     @staticmethod
     def _objective(state: DualState, binds: Tensor | None = None) -> Tensor:
-        """The minimum of the objective over the length of v.
+        """Return the minimum of the objective over the length of v.
 
         −(xᵀv − c·N)²/(2·vᵀΛv) where the constraint binds, else −(xᵀv/N)²/2.
         """
@@ -249,14 +247,3 @@ class DualNewton:
             binds = state.binds
         size = dot(state.v, state.target.white.metric * state.v)
         return -0.5 * torch.where(binds, torch.where(state.binds, size, 0.0), state.bound.square())
-
-
-def _merge(into: DualState, part: DualState, rows: Tensor, accepted: Tensor) -> DualState:
-    changes: dict[str, Any] = {}
-    for field in dataclasses.fields(into):
-        value = getattr(into, field.name)
-        if isinstance(value, Tensor):
-            value = value.clone()
-            value[rows[accepted]] = getattr(part, field.name)[accepted]
-            changes[field.name] = value
-    return dataclasses.replace(into, **changes)

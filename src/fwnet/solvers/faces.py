@@ -1,13 +1,14 @@
-"""Codes on the faces of the L1 and L∞ balls, to the last digit.
+"""Exact codes on the faces of the L1 and L∞ balls.
 
-An interior-point method ends near the face on which the code lies. There some entries are free and
-the others known, z_i = 0 for p = 1 and z_i = ±τ for p = ∞, so that a least-squares problem in the
-free entries is left:
+An interior-point method ends near the face on which the code lies. On it some entries are free and
+the others are known, z_i = 0 for p = 1 and z_i = ±τ for p = ∞, which leaves a least-squares problem
+in the free entries:
 
     p = 1:   min ‖x − V_F z_F‖²  s.t. Σ|z_F| = c,           or  V_F z_F = x
     p = ∞:   min ‖x − V_F z_F − c·V_B s_B‖²,                or  V_F z_F + τ·V_B s_B = x
 
-the second of each for exact codes. Users get true zeros and true bounds, and gradients their face.
+the second of each for exact codes. The codes have exact zeros and exact bounds, and gradients use
+the face.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ def on_face(
     binds: Tensor,
     tol: float,
 ) -> Tensor:
-    """Solve on the face that has the entries with freedom > 1 free; keep the code if that is worse.
+    """Solve on the face where the entries with freedom > 1 are free; keep the code if it is better.
 
-    `sign` holds the signs of the entries that are not zero (p = 1), or at their bound (p = ∞).
+    `sign` holds the signs of the nonzero entries (p = 1), or of those at their bound (p = ∞).
     """
     white = target.white
     chosen = freedom.topk(min(white.basis.shape[-2:]), dim=-1)
@@ -62,20 +63,20 @@ def on_face(
     spread = dot(normal, by_normal)
 
     def of_norm_c(u: Tensor) -> Tensor:
-        """For p = 1: the best u whose entries, with their signs, add up to c."""
+        """Return, for p = 1, the best u whose entries times their signs add up to c."""
         if p > 1:
             return u
         return torch.where(binds, u - by_normal * (dot(normal, u) - target.radius) / spread, u)
 
     u = of_norm_c(fitted(x))
     image = torch.matmul(u.unsqueeze(-2), atoms).squeeze(-2)
-    u = of_norm_c(u + fitted(x - image))  # once more, for the last digits
+    u = of_norm_c(u + fitted(x - image))  # refine once
     level = torch.where(binds, target.radius, u[:, -1:])
     polished = (level * fixed_sign).scatter(-1, index, torch.where(free, u, 0.0)[:, :-1])
     if p == 1:
         consistent = ((u * normal > 0) | (normal == 0)).all(-1, keepdim=True)
     else:
-        # An entry that is neither free nor among the chosen is at its bound.
+        # An entry that is not free is at its bound.
         polished = torch.where(fixed_sign != 0, level * fixed_sign, polished)
         consistent = polished.abs().amax(-1, keepdim=True) <= level * (1 + 1e-14)
 

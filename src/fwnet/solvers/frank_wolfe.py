@@ -2,9 +2,10 @@
 
     s = lmo(∇f(z)),     z ← z + γ(s − z),     z⁰ = 0,     f(z) = ½‖x − Dz‖²
 
-The gap ⟨∇f(z), z − s⟩ certifies z. On a polytope whose border holds the solution these steps
-zigzag; moving weight from the worst vertex in use to the best one (pairwise steps) converges
-linearly instead.
+The gap ⟨∇f(z), z − s⟩ certifies z. These steps zigzag if the solution is on the border of a
+polytope. Pairwise steps, which move weight from the worst vertex in use to the best one, converge
+linearly there. A step rule chooses γ from the objective along the direction,
+f(γ) = f(0) + slope·γ + ½·curvature·γ², slope ≤ 0.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -21,15 +23,60 @@ from fwnet.sets import LpBall
 from fwnet.solvers.loop import BindableMethod
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
-from fwnet.solvers.step_rules import Harmonic, Line, ShortStep, StepRule
 from fwnet.solvers.whitened import dot
 
-__all__ = ["FrankWolfe", "PairwiseFrankWolfe"]
+__all__ = ["FrankWolfe", "Harmonic", "Line", "PairwiseFrankWolfe", "ShortStep", "StepRule"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """The objective along a direction; all tensors are (rows, 1)."""
+
+    index: int  # the number of the step, from 0
+    slope: Tensor  # ⟨∇f, d⟩ ≤ 0
+    curvature: Tensor  # ‖Dd‖²
+    limit: Tensor | float  # the largest γ that stays in the set
+
+    def change(self, step_size: Tensor) -> Tensor:
+        """f(γ) − f(0)."""
+        return self.slope * step_size + 0.5 * self.curvature * step_size.square()
+
+
+class StepRule(Protocol):
+    """A function from a line to step sizes γ in [0, limit], (rows, 1)."""
+
+    def __call__(self, line: Line) -> Tensor:
+        """Return the step size of every row."""
+        ...
+
+
+@dataclass(frozen=True)
+class Harmonic(StepRule):
+    """γ = 2/(t + 2), the paper's rule: no line search, error O(1/t)."""
+
+    def __call__(self, line: Line) -> Tensor:
+        """Return the same step size for every row."""
+        return _within(torch.full_like(line.slope, 2 / (line.index + 2)), line.limit)
+
+
+@dataclass(frozen=True)
+class ShortStep(StepRule):
+    """γ = −slope/curvature: the exact line search, since the objective is quadratic."""
+
+    def __call__(self, line: Line) -> Tensor:
+        """Return the minimizer on the line; without curvature, the largest step."""
+        flat = line.curvature <= 0
+        exact = -line.slope / torch.where(flat, 1.0, line.curvature)
+        return _within(torch.where(flat, torch.inf, exact), line.limit)
+
+
+def _within(step_size: Tensor, limit: Tensor | float) -> Tensor:
+    return torch.minimum(step_size, torch.as_tensor(limit).to(step_size)).clamp(min=0)
 
 
 @dataclass(frozen=True)
 class WolfeState(RowState):
-    """An iterate with its oracle's answer."""
+    """An iterate z, and the answer of the oracle to its gradient."""
 
     problem: Constrained
     x: Tensor
@@ -38,8 +85,7 @@ class WolfeState(RowState):
     gradient: Tensor
     oracle: Tensor  # s
     gap: Tensor  # (rows, 1)
-    memory: Tensor  # of the step rule
-    shares: Tensor  # of the vertices, for pairwise steps on the L1 ball
+    shares: Tensor  # weights of the vertices, for pairwise steps on the L1 ball
 
 
 @dataclass(frozen=True)
@@ -50,27 +96,26 @@ class FrankWolfe(BindableMethod):
     max_steps: int = 10_000
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Wolfe:
-        """Make it ready for the rows of a problem; it does not look for the least norm."""
+        """Return the method for this problem. It does not look for the least norm."""
         assert isinstance(problem, Constrained)
         return _Wolfe(problem, self.step_rule, tol)
 
 
 @dataclass(frozen=True)
 class PairwiseFrankWolfe(BindableMethod):
-    """Frank-Wolfe with pairwise steps, for the polytopes among the Lp balls: p = 1 and p = ∞."""
+    """Frank-Wolfe with pairwise steps and exact line search, for p = 1 and p = ∞."""
 
-    step_rule: StepRule = dataclasses.field(default_factory=ShortStep)
     max_steps: int = 10_000
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Wolfe:
-        """Make it ready for the rows of a problem."""
+        """Return the method for this problem."""
         assert isinstance(problem, Constrained)
         ball = problem.convex_set
         p = value_of(ball.p) if isinstance(ball, LpBall) else math.nan
         if p not in (1, math.inf):
             raise ValueError(f"pairwise steps need LpBall with p = 1 or p = inf, got {ball!r}")
         pairwise = _PairwiseL1 if p == 1 else _PairwiseBox
-        return pairwise(problem, self.step_rule, tol)
+        return pairwise(problem, ShortStep(), tol)
 
 
 class _Wolfe:
@@ -79,8 +124,7 @@ class _Wolfe:
 
     def init(self, x: Tensor) -> WolfeState:
         z = x.new_zeros(len(x), self.problem.dictionary.shape[1])
-        memory = self.step_rule.init(x[:, :1])
-        return self._looked(self.problem, x, z, torch.zeros_like(x), memory, self._first_shares(z))
+        return self._evaluate(self.problem, x, z, torch.zeros_like(x), self._first_shares(z))
 
     def step(self, state: WolfeState, index: int) -> WolfeState:
         direction, limit = self._direction(state)
@@ -89,16 +133,14 @@ class _Wolfe:
             index,
             slope=dot(state.gradient, direction).clamp(max=0),
             curvature=dot(image, image),
-            squared_length=dot(direction, direction),
             limit=limit,
         )
-        step_size, memory = self.step_rule(line, state.memory)
-        return self._looked(
+        step_size = self.step_rule(line)
+        return self._evaluate(
             state.problem,
             state.x,
             self._kept_inside(state.z + step_size * direction),
             state.image + step_size * image,
-            memory,
             self._shifted_shares(state, step_size),
         )
 
@@ -108,22 +150,16 @@ class _Wolfe:
     def answer(self, state: WolfeState) -> tuple[Tensor, Tensor]:
         return state.z, state.x - state.image
 
-    def _looked(
-        self,
-        problem: Constrained,
-        x: Tensor,
-        z: Tensor,
-        image: Tensor,
-        memory: Tensor,
-        shares: Tensor,
+    def _evaluate(
+        self, problem: Constrained, x: Tensor, z: Tensor, image: Tensor, shares: Tensor
     ) -> WolfeState:
         gradient = problem.correlate(image - x)
         oracle = problem.convex_set.lmo(gradient)
         gap = dot(gradient, z - oracle)
-        return WolfeState(problem, x, z, image, gradient, oracle, gap, memory, shares)
+        return WolfeState(problem, x, z, image, gradient, oracle, gap, shares)
 
     def _direction(self, state: WolfeState) -> tuple[Tensor, Tensor | float]:
-        """Where to go, and how far the set allows."""
+        """Return the direction and the largest step size that stays in the set."""
         return state.oracle - state.z, 1.0
 
     def _first_shares(self, z: Tensor) -> Tensor:
@@ -137,7 +173,7 @@ class _Wolfe:
 
 
 class _PairwiseL1(_Wolfe):
-    """z = c·(shares of +e_i − shares of −e_i); a step moves share from one vertex to another."""
+    """z = c·(shares of +e_i − shares of −e_i). A step moves weight from one vertex to another."""
 
     def _first_shares(self, z: Tensor) -> Tensor:
         m = z.shape[1]
@@ -146,7 +182,7 @@ class _PairwiseL1(_Wolfe):
         return shares
 
     def _pair(self, state: WolfeState) -> tuple[Tensor, Tensor]:
-        """The best vertex, and the worst of those in use."""
+        """Return the best vertex, and the worst of those in use."""
         values = torch.cat([state.gradient, -state.gradient], -1)
         best = values.argmin(-1, keepdim=True)
         worst = torch.where(state.shares > 0, values, -torch.inf).argmax(-1, keepdim=True)
@@ -172,7 +208,7 @@ class _PairwiseL1(_Wolfe):
 
 
 class _PairwiseBox(_Wolfe):
-    """The best vertex of the box against the worst vertex of the face on which z lies."""
+    """Move from the worst vertex of the face on which z lies to the best vertex of the box."""
 
     def _direction(self, state: WolfeState) -> tuple[Tensor, Tensor | float]:
         c, z = self.problem.radius, state.z
@@ -184,7 +220,7 @@ class _PairwiseBox(_Wolfe):
         return direction, torch.where(limit.isfinite(), limit, 0.0)
 
     def _kept_inside(self, z: Tensor) -> Tensor:
-        """An entry within a rounding of its bound is on it: the face has to be seen."""
+        """Put entries within rounding of a bound on the bound, so that their face is recognized."""
         c = self.problem.radius
         near = z.abs() >= c * (1 - 8 * torch.finfo(z.dtype).eps)
         return torch.where(near, c * z.sign(), z)

@@ -1,17 +1,16 @@
-"""Gradients of a certified code, by differentiating the conditions that make it optimal.
+"""Gradients of a certified code, from its optimality conditions.
 
 Where the constraint binds, with r = x − Dz, t = |z|/c and n = sign(z)·t^(p−1),
 
     Dᵀr = λ·n,   ‖z‖_p = c    ⟹    K a + β n = g,   nᵀa = 0,     K = DᵀD + diag(h)
 
-for the upstream gradient g, and then ∂x = D a, ∂D = r aᵀ − (D a) zᵀ, ∂c = β. Where the code is an
-exact one of least norm, n = Dᵀv and Dz = x, so that
+for the upstream gradient g, and then ∂x = D a, ∂D = r aᵀ − (D a) zᵀ, ∂c = β. For an exact code of
+least norm, n = Dᵀv and Dz = x, so that
 
     H a + Dᵀb = g,   D a = 0,     ∂x = b,   ∂D = v aᵀ − b zᵀ
 
-Both are solved with one k × k matrix V diag(1/h) Vᵀ (+ Λ) a row, the one of the solvers. At p = 1
-and p = ∞ the code moves along the face it lies on: h is 0 for its free entries and infinite for
-the others.
+Both are solved with one k × k matrix V diag(1/h) Vᵀ (+ Λ) per row, as in the solvers. At p = 1 and
+p = ∞ the code moves along its face: h is 0 for the free entries and infinite for the others.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = ["attach_gradient"]
 
 FLATTEST = 1e10  # bound on 1/h relative to its unit, for p > 2, where it is infinite at z_i = 0
 STIFFEST = 1e-9  # bound on 1/h relative to its largest, for p < 2, where it is 0 at z_i = 0
-ON_FACE = 1e-7  # an entry that is so near its bound, relatively, is on it
+ON_FACE = 1e-7  # an entry within this relative distance of its bound is on it
 REFINEMENTS = 4
 
 
@@ -42,7 +41,7 @@ def attach_gradient(
 ) -> Tensor:
     """Return the rows of the code as a differentiable function of x, dictionary and ball.
 
-    `problem` holds the same numbers without gradients; x is as it was given, before its weights.
+    `problem` holds the same numbers without gradients; x is the user's, without weights.
     """
     p, radius = (
         value if isinstance(value, Tensor) else torch.tensor(value)
@@ -83,7 +82,7 @@ class _Code(torch.autograd.Function):
 def _gradients(
     problem: Constrained, x: Tensor, code: Tensor, binds: Tensor, solved: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sum over rows, in float64; rows that are not solved, or have the code 0, take no part."""
+    """Return the gradients, in float64; rows that are not solved or have the code 0 add nothing."""
     p = value_of(problem.ball.p)
     problem = problem.to(torch.float64)
     usable = solved & (code != 0).any(-1)
@@ -101,7 +100,7 @@ def _gradients(
     a, image, v, coefficients, beta, by_p = adjoint
     if factors is not None:
         residual, image, v = (factors * t for t in (residual, image, v))
-    # r aᵀ − (Da) zᵀ where the constraint binds, v aᵀ + r bᵀ − (Db) zᵀ elsewhere: in one form.
+    # r aᵀ − (Da) zᵀ where the constraint binds, v aᵀ + r bᵀ − (Db) zᵀ elsewhere, in one formula.
     by_dictionary = residual.T @ coefficients + v.T @ a - image.T @ z
     by_x = torch.zeros_like(x)
     by_x[index] = image.to(x.dtype)
@@ -109,7 +108,7 @@ def _gradients(
 
 
 class _Rows:
-    """The adjoint systems of some rows; every result is (a, ∂x, v, coefficients of r, ∂c, ∂p)."""
+    """The adjoint systems; both methods return (a, ∂x, v, coefficients of r, ∂c, ∂p)."""
 
     def __init__(
         self,
@@ -127,14 +126,14 @@ class _Rows:
         self.multiplier = dot(problem.correlate(residual), z) / norm  # λ
 
     def smooth(self) -> tuple[Tensor, ...]:
-        """1 < p < ∞."""
+        """Solve for 1 < p < ∞."""
         p, z, binds = self.p, self.z, self.binds
         t = z.abs() / self.norm
         n = torch.copysign(t.pow(p - 1), z)
         unit = self.norm / (p - 1) / torch.where(binds, self.multiplier, 1.0)
         tiny = torch.finfo(t.dtype).tiny
         inverse_h = unit * t.clamp(min=tiny).pow(2 - p).clamp(max=FLATTEST)
-        # A zero entry of an exact code is stiff, but gives way where Dz = x leaves it no choice.
+        # A zero entry of an exact code is stiff, but moves where Dz = x requires it.
         least = STIFFEST * inverse_h.amax(-1, keepdim=True)
         inverse_h = torch.where(binds, inverse_h, torch.maximum(inverse_h, least))
         solve, part = self._woodbury(inverse_h)
@@ -150,7 +149,7 @@ class _Rows:
         return a, image, v, coefficients, beta, by_p
 
     def polyhedral(self) -> tuple[Tensor, ...]:
-        """p = 1 or p = ∞; by_p is 0, p being at the end of its range."""
+        """Solve for p = 1 or p = ∞, where ∂p is 0."""
         z, binds = self.z, self.binds
         size = z.abs()
         peak = size.amax(-1, keepdim=True)
@@ -170,10 +169,10 @@ class _Rows:
         return a, image, v, coefficients, torch.where(binds, beta, 0.0), torch.zeros_like(beta)
 
     def _follow(self, mask: Tensor, fixed_sign: Tensor | None) -> Tensor:
-        """Solve the square system that an exact code is the solution of, transposed.
+        """Solve the transpose of the square system that defines an exact code.
 
-        Its unknowns are the free entries, and for p = ∞ the level of the others. If the dictionary
-        leaves no choice, all entries are free.
+        Its unknowns are the free entries, and for p = ∞ the level of the others. If D is square,
+        all entries are free.
         """
         white = self.white
         if white.basis.shape[-2] == white.basis.shape[-1]:
@@ -189,7 +188,7 @@ class _Rows:
     def _on_face(self, mask: Tensor, normal: Tensor | None) -> tuple[Tensor, Tensor]:
         """D_FᵀD_F a + βn = g on the free entries, with nᵀa = 0 if there is a normal.
 
-        Solved with a small h in the place of 0, and refined until that h does not matter.
+        Solved with a small h instead of 0, then refined to remove its effect.
         """
         soft = 1e-4 * self.white.scale**2
         solve, _ = self._woodbury(mask / soft, everywhere=True)
@@ -211,7 +210,7 @@ class _Rows:
     def _woodbury(
         self, inverse_h: Tensor, everywhere: bool = False
     ) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
-        """Return u ↦ K⁻¹u, and u ↦ the vector whose Vᵀ(…) is what D takes away from u."""
+        """Return u ↦ K⁻¹u, and u ↦ w where K⁻¹u = (u − Vᵀw)/h."""
         white = self.white
         matrix = weighted_gram(white, inverse_h)
         with_metric = torch.ones_like(self.binds) if everywhere else self.binds
@@ -227,7 +226,7 @@ class _Rows:
         return solve, part
 
     def _images(self, a: Tensor, inner: Tensor, n: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """∂x, v, and what multiplies r in ∂D; `inner` is Σ(Db) in whitened coordinates."""
+        """Return ∂x, v, and the factor of r in ∂D; `inner` is Db in whitened coordinates."""
         white, binds = self.white, self.binds
         exact_image = white.unwhiten(inner / white.scale)
         image = torch.where(binds, self.problem.decode(a), exact_image)

@@ -6,9 +6,9 @@ In whitened coordinates, with multipliers a, b > 0, the pair of problems of `dua
     p = ∞:   |z| ≤ τ,  y = a − b = Vᵀv,          a·(τ − z) = b·(τ + z) = μ → 0
 
 and Λv + Vz = x where the constraint binds, Vz = x where an exact code exists. The bound τ is free,
-with Σ(a + b) given, where it belongs to the minimized norm or to the dual one, and fixed otherwise.
-Both are written once for the bounded vector (y or z) and the free one (z or y). Mehrotra's
-predictor and corrector share one factorization of V diag(w) Vᵀ (+ Λ) a step.
+with given Σ(a + b), if it is the minimized norm or the dual norm, and fixed otherwise. Both cases
+share the code below, for the bounded vector (y or z) and the free one (z or y). Mehrotra's
+predictor and corrector share one factorization of V diag(w) Vᵀ (+ Λ) per step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,7 +34,7 @@ from fwnet.solvers.whitened import (
 
 __all__ = ["InteriorPoint"]
 
-TO_THE_BORDER = 0.995  # the part of the way to the border of the positive region that a step takes
+TO_THE_BORDER = 0.995  # the share of the way to the border of the positive region that a step takes
 NO_STEP = 1e-8
 
 
@@ -43,7 +42,7 @@ NO_STEP = 1e-8
 class InteriorState(RowState):
     """A point inside all bounds. `bounded` is y for p = 1 and z for p = ∞.
 
-    The slacks τ ∓ bounded are carried: as differences they would lose their digits near 0.
+    The slacks τ ∓ bounded are stored: computed as differences they would lose digits near 0.
     """
 
     target: Target
@@ -55,12 +54,12 @@ class InteriorState(RowState):
     upper: Tensor  # a, the multiplier of bounded ≤ τ, (rows, m)
     lower: Tensor  # b, the multiplier of bounded ≥ −τ, (rows, m)
     binds: Tensor  # (rows, 1)
-    stuck: Tensor  # whether the last step had no length, (rows, 1)
+    stuck: Tensor  # whether the last step had length 0, (rows, 1)
 
 
 @dataclass(frozen=True)
 class Move:
-    """A direction in which to move a state."""
+    """The changes of a state in one step."""
 
     v: Tensor
     bounded: Tensor
@@ -80,7 +79,7 @@ class InteriorPoint:
         target = Target.of(x, self.radius, self.white.to(x.dtype))
         white = target.white
         z = white.analyze(target.x)
-        # The dual vector of z, or that of the code 0 if it shows that no exact code is within c.
+        # The dual vector of z, or of the code 0 if it proves that no exact code is in the ball.
         v = target.x / white.metric
         y = white.analyze(v)
         far = target.binds(dot(target.x, v) / lp_norm(y, dual_exponent(self.p)).unsqueeze(-1))
@@ -89,7 +88,7 @@ class InteriorPoint:
         offset = free.abs().mean(-1, keepdim=True)
         upper, lower = free.clamp(min=0) + offset, (-free).clamp(min=0) + offset
         level = 2 * bounded.abs().amax(-1, keepdim=True)
-        # What the dual norm of y, or the sum of its multipliers, has to be is 1.
+        # Scale so that the dual norm of y, or the sum of its multipliers, is 1.
         unit = level if self.p == 1 else (upper + lower).sum(-1, keepdim=True)
         v = v / unit
         if self.p == 1:
@@ -101,7 +100,7 @@ class InteriorPoint:
         return InteriorState(target, v, bounded, level, *slacks, upper, lower, no, no)
 
     def step(self, state: InteriorState, index: int) -> InteriorState:
-        """Predict with μ = 0, choose μ by how well that went, correct, and move."""
+        """Predict with μ = 0, choose μ from the result, correct, and move."""
         state = self._with_known_problem(state)
         solve = self._factored(state)
         products = state.upper * state.slack_up, state.lower * state.slack_low
@@ -111,24 +110,27 @@ class InteriorPoint:
         ahead = self._moved(state, guess, primal, dual)
         left = dot(ahead.upper, ahead.slack_up) + dot(ahead.lower, ahead.slack_low)
         mu = (left / mean).clamp(0, 1) ** 3 * mean / (2 * state.bounded.shape[-1])
-        # What the prediction left out, as far as the prediction could be followed.
+        # Add the second-order terms of the prediction, as far as it could be followed.
         trust = torch.minimum(primal, dual).square()
         move = solve(
             mu - products[0] - trust * guess.upper * (guess.level - guess.bounded),
             mu - products[1] - trust * guess.lower * (guess.level + guess.bounded),
         )
         primal, dual = (TO_THE_BORDER * t for t in _longest(state, move))
-        # Λv + Vz = x couples both sides: they have to move together to keep what is reached.
+        # Λv + Vz = x couples both sides: a common step length keeps it satisfied.
         together = torch.minimum(primal, dual)
         primal, dual = (torch.where(state.binds, together, t) for t in (primal, dual))
         moved = self._moved(state, move, primal.clamp(max=1), dual.clamp(max=1))
-        # A row whose numbers end here (a singular system) stays where it is.
+        # A row with NaN or infinite results (a singular system) does not move.
         fine = (moved.v.sum(-1) + moved.upper.sum(-1)).isfinite().unsqueeze(-1)
         stuck = ~fine | (torch.maximum(primal, dual) < NO_STEP)
-        return dataclasses.replace(moved if fine.all() else _where(fine, moved, state), stuck=stuck)
+        if not fine.all():
+            rows = (~fine).squeeze(-1).nonzero().squeeze(-1)
+            moved = moved.put(rows, state.select(rows))
+        return dataclasses.replace(moved, stuck=stuck)
 
     def finished(self, state: InteriorState) -> Tensor:
-        """Compare gap or norm_gap with the tolerance; a row that is stuck has done what it can."""
+        """Return which rows have a small gap or norm_gap, or cannot move."""
         target, metric = state.target, state.target.white.metric
         dual_norm, bound = self._bound(state)
         binds = state.binds | target.binds(bound)
@@ -141,10 +143,10 @@ class InteriorPoint:
         return (torch.where(binds, gap <= self.tol, small) | state.stuck).squeeze(-1)
 
     def answer(self, state: InteriorState) -> tuple[Tensor, Tensor]:
-        """The code of the point, on the face that the point is near."""
+        """Return the code, moved to the nearby face, and the dual vector."""
         _, bound = self._bound(state)
         state = dataclasses.replace(state, binds=state.binds | state.target.binds(bound))
-        # An entry is at its bound if its multiplier is larger than its slack, in their own units.
+        # An entry is at its bound if its multiplier exceeds its slack, both in relative units.
         multiplier = torch.maximum(state.upper, state.lower)
         slack = torch.minimum(state.slack_up, state.slack_low)
         at_bound = multiplier / multiplier.amax(-1, keepdim=True) * (state.level / slack)
@@ -161,7 +163,7 @@ class InteriorPoint:
         return dual_norm, dot(state.target.x, state.v) / dual_norm
 
     def _code(self, state: InteriorState) -> Tensor:
-        """Make z feasible where the constraint binds and exact elsewhere."""
+        """Scale z into the ball where the constraint binds; elsewhere project it onto Vz = x."""
         z = state.upper - state.lower if self.p == 1 else state.bounded
         white = state.target.white
         exact = z + white.analyze(state.target.x - white.synthesize(z))
@@ -202,7 +204,7 @@ class InteriorPoint:
     def _factored(self, state: InteriorState) -> Callable[[Tensor, Tensor], Move]:
         """Factor the Newton system; return its solution as a function of the two right sides.
 
-        The right sides are the wanted changes of a·(τ − ·) and b·(τ + ·), to first order.
+        The right sides are the desired first-order changes of a·(τ − ·) and b·(τ + ·).
         """
         target, white, binds = state.target, state.target.white, state.binds
         w_up, w_low = state.upper / state.slack_up, state.lower / state.slack_low
@@ -221,7 +223,7 @@ class InteriorPoint:
         factor = cholesky_factor(matrix)
 
         def system_solve(right: Tensor) -> Tensor:
-            """Refine once: the weights differ by many orders, and the matrix forgets the small."""
+            """Refine once: the weights differ by orders of magnitude, and small ones are lost."""
             v = cholesky_solve(factor, right)
             image = white.synthesize(weights * white.analyze(v)) + diagonal * v
             return v + cholesky_solve(factor, right - image)
@@ -256,7 +258,7 @@ class InteriorPoint:
     def _moved(
         self, state: InteriorState, move: Move, primal: Tensor, dual: Tensor
     ) -> InteriorState:
-        """Move what is bounded by one step length and the multipliers by another."""
+        """Move the bounded vector by one step length and the multipliers by another."""
         return dataclasses.replace(
             state,
             v=state.v + (primal if self.p == 1 else dual) * move.v,
@@ -270,7 +272,7 @@ class InteriorPoint:
 
 
 def _longest(state: InteriorState, move: Move) -> tuple[Tensor, Tensor]:
-    """How far the slacks, and the multipliers, can move and stay positive; up to 1/0.995."""
+    """Return how far the slacks and the multipliers can move and stay positive, up to 1/0.995."""
 
     def reach(value: Tensor, change: Tensor) -> Tensor:
         return torch.where(change < 0, -value / change, torch.inf).amin(-1, keepdim=True)
@@ -281,11 +283,3 @@ def _longest(state: InteriorState, move: Move) -> tuple[Tensor, Tensor]:
     )
     multipliers = torch.minimum(reach(state.upper, move.upper), reach(state.lower, move.lower))
     return slacks.clamp(max=1 / TO_THE_BORDER), multipliers.clamp(max=1 / TO_THE_BORDER)
-
-
-def _where(fine: Tensor, new: InteriorState, old: InteriorState) -> InteriorState:
-    names = ("v", "bounded", "level", "slack_up", "slack_low", "upper", "lower")
-    merged: dict[str, Any] = {
-        name: torch.where(fine, getattr(new, name), getattr(old, name)) for name in names
-    }
-    return dataclasses.replace(old, **merged)

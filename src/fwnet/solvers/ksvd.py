@@ -2,8 +2,8 @@
 
     min_{D, Z} ½‖X − ZDᵀ‖²   s.t.  ‖z_i‖₀ ≤ k for every code,  ‖d_j‖ = 1 for every atom
 
-Codes by orthogonal matching pursuit; then every atom, together with its coefficients, becomes the
-best rank-1 approximation of what the others leave of the samples that use it.
+The codes come from orthogonal matching pursuit. Then every atom and its coefficients become the
+best rank-1 approximation of the residual, without that atom, of the samples that use it.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from fwnet.checks import check_integer
 from fwnet.solvers.arguments import checked_problem
 from fwnet.solvers.atoms import initial_atoms, worst_rows
 from fwnet.solvers.omp import omp
 
 __all__ = ["KSVD", "ksvd"]
 
-TOO_SIMILAR = 0.99  # of two atoms with a larger |cosine| one is replaced
+TOO_SIMILAR = 0.99  # one of two atoms with a larger |cosine| is replaced
 
 
 @dataclass(frozen=True)
 class KSVD:
-    """What `ksvd` found.
+    """The result of `ksvd`.
 
     Attributes:
         dictionary: D, (n, m), columns of norm 1: the paper's convention, as `solve` takes it.
-        errors: ½‖x − Dz‖², the mean over samples, after every round; with batches, over those of
-            the round.
+        errors: The mean of ½‖x − Dz‖² over the samples of a round, after each round.
     """
 
     dictionary: Tensor
@@ -53,30 +53,29 @@ def ksvd(
 ) -> KSVD:
     """min ½‖x − Dz‖²  s.t.  ‖z‖₀ ≤ num_nonzeros, ‖d_j‖ = 1, over D and all z: the K-SVD algorithm.
 
-    Atoms that no code uses, and one of two that are nearly the same, become the samples that are
-    represented worst.
+    Atoms that no code uses, and one of two nearly equal atoms, are replaced by the samples with the
+    largest errors.
 
     Args:
         x: Signals, (count, n), float32 or float64.
         num_atoms: m, the number of atoms.
         num_nonzeros: The largest number of nonzeros of a code.
-        noise: Instead: as few nonzeros as leave ‖x − Dz‖² ≤ noise²·n, noise being that of one
-            entry.
-        num_rounds: How often codes and atoms take turns.
-        batch_size: How many samples, drawn anew, a round looks at; None for all.
-        dictionary: D to begin with, (n, m); by default samples drawn at random.
-        exact: Whether an atom and its coefficients are the leading singular pair; else one power
+        noise: Used instead of num_nonzeros: stop a code when ‖x − Dz‖² ≤ noise²·n, where noise is
+            the standard deviation of one entry.
+        num_rounds: The number of rounds (default 20).
+        batch_size: The number of random samples per round (default: all).
+        dictionary: The initial D, (n, m). Default: random samples.
+        exact: Whether to compute the leading singular pair for each atom; otherwise take one power
             iteration towards it, which is cheaper.
-        seed: What draws samples.
-        callback: Called with the number of rounds done and their last error; True stops.
+        seed: The seed of the random samples.
+        callback: Called with the number of finished rounds and the last error. Return True to stop.
     """
     if x.ndim != 2:
         raise ValueError(f"x must have shape (count, n), got {tuple(x.shape)}")
-    for name, value in {"num_atoms": num_atoms, "num_rounds": num_rounds}.items():
-        if not value >= 1:
-            raise ValueError(f"{name} must be >= 1, got {value!r}")
-    if batch_size is not None and not batch_size >= 1:
-        raise ValueError(f"batch_size must be >= 1, got {batch_size!r}")
+    check_integer("num_atoms", num_atoms)
+    check_integer("num_rounds", num_rounds)
+    if batch_size is not None:
+        check_integer("batch_size", batch_size)
     generator = torch.Generator().manual_seed(seed)
     x = x.detach()
     if dictionary is None:
@@ -106,7 +105,7 @@ def ksvd(
 
 
 def _users(code: Tensor) -> list[Tensor]:
-    """The samples that use an atom, for every atom."""
+    """Return for every atom the samples that use it."""
     atom, sample = code.T.contiguous().nonzero(as_tuple=True)
     return list(sample.split(torch.bincount(atom, minlength=code.shape[1]).tolist()))
 
@@ -116,7 +115,7 @@ def _improve(
 ) -> None:
     """min ‖E − z dᵀ‖² over the atom d and its nonzero coefficients z, in place.
 
-    E is what all other atoms leave of the samples that use this one.
+    E is the residual, without this atom, of the samples that use it.
     """
     if not len(users):
         return
@@ -135,9 +134,9 @@ def _improve(
 
 
 def _mend(atoms: Tensor, code: Tensor, residual: Tensor) -> None:
-    """Put the worst represented samples in the place of unused atoms and doubles, in place.
+    """Replace unused and duplicate atoms by the samples with the largest errors, in place.
 
-    The samples of a double lose that part of their code for one round.
+    Coefficients of a replaced atom become 0 for this round.
     """
     similar = (atoms @ atoms.T).abs().triu(diagonal=1) > TOO_SIMILAR
     idle = similar.any(0) | ~code.any(0)

@@ -1,7 +1,7 @@
-"""The one loop of every solver: start, step, look at the certificate, stop.
+"""The one loop of every solver: start, step, check, stop.
 
-A method supplies what it is (`Method`); the loop keeps time, counts steps, lets finished rows leave
-the batch and reports. Nothing else in this room loops over steps of a solver.
+A method implements `Method`. The loop counts steps, checks the limits, removes finished rows from
+the batch and calls the callback.
 """
 
 from __future__ import annotations
@@ -19,69 +19,69 @@ from fwnet.solvers.solution import Status
 
 __all__ = ["BindableMethod", "Limits", "Method", "Outcome", "Progress", "iterate"]
 
-LEAVING_SHARE = 0.25  # rows are dropped when this part of them is done: dropping copies the others
+LEAVING_SHARE = 0.25  # rows are removed when this share is done: removing copies the others
 
 
 class Method(Protocol):
-    """An iterative method for the rows of x; its state is a `RowState`."""
+    """An iterative method for the rows of x. Its state is a `RowState`."""
 
     def init(self, x: Tensor) -> Any:
-        """Make the state before the first step."""
+        """Return the state before the first step."""
         ...
 
     def step(self, state: Any, index: int) -> Any:
-        """Take one step on every row; index counts from 0."""
+        """Return the state after one more step on every row; index counts from 0."""
         ...
 
     def finished(self, state: Any) -> Tensor:
-        """Tell which rows are as good as the tolerance asks."""
+        """Return which rows are within the tolerance, (rows,)."""
         ...
 
     def answer(self, state: Any) -> tuple[Tensor, Tensor]:
-        """The code z (rows, m), and a dual vector v (rows, n) to certify it with."""
+        """Return the code z (rows, m) and a dual vector v (rows, n) that certifies it."""
         ...
 
 
 class BindableMethod(Protocol):
-    """A method with its settings, before it knows the problem."""
+    """A method with its settings, not yet bound to a problem."""
 
     max_steps: int
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> Method:
-        """Make it ready for the rows of a problem."""
+        """Return the method for this problem."""
         ...
 
     def uses_matrices(self, problem: Problem) -> bool:
-        """Whether a step holds a k × k matrix for every row, which limits how many fit."""
+        """Return whether a step needs a k × k matrix per row, which limits the rows per block."""
         return False
 
     def wants_float64(self, problem: Problem) -> bool:
-        """Whether float32 rows are better solved in float64."""
+        """Return whether float32 rows should be solved in float64."""
         return False
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback hears after every step."""
+    """The argument of a callback, after every step."""
 
     step: int
     rows_done: int
-    rows: int
-    seconds: float
+    rows: int  # in all
+    seconds: float  # since the start
 
 
 @dataclass(frozen=True)
 class Limits:
-    """When to stop without a certificate. A callback that returns True stops the search, too."""
+    """When to stop without a certificate. A callback that returns True stops the search."""
 
     max_steps: int
-    deadline: float = float("inf")  # on the clock of time.monotonic
+    deadline: float = float("inf")  # in the seconds of time.monotonic
     callback: Callable[[Progress], bool | None] | None = None
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Answers row by row; a status of CERTIFIED is the method's word, to be checked by others."""
+    """The result of every row. CERTIFIED is the claim of the method; the caller verifies it."""
 
     code: Tensor
     dual: Tensor
@@ -98,7 +98,7 @@ def iterate(method: Method, x: Tensor, limits: Limits) -> Outcome:
     status = torch.full((len(x),), Status.STEP_LIMIT, dtype=torch.int8, device=x.device)
     num_steps = torch.zeros(len(x), dtype=torch.int32, device=x.device)
     rows = torch.arange(len(x), device=x.device)
-    waiting = torch.ones_like(rows, dtype=torch.bool)  # rows of the state that are not written yet
+    waiting = torch.ones_like(rows, dtype=torch.bool)  # rows of the state without a result yet
     step = 0
     while True:
         done = method.finished(state) & waiting

@@ -1,10 +1,10 @@
-"""Orthogonal matching pursuit of many signals at once.
+"""Orthogonal matching pursuit for many signals at once.
 
     support ← support ∪ {argmax_j |d_jᵀr|},   z ← argmin ‖x − Dz‖² on the support,   r ← x − Dz
 
 The least squares of a growing support follow from the Gram matrix by a progressive Cholesky
 factorization, as in the Batch-OMP of Rubinstein, Zibulevsky and Elad (2008); correlations come
-from the residuals of all rows in one matrix product. Rows that are done leave the batch.
+from the residuals of all rows in one matrix product. Finished rows leave the batch.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from fwnet.solvers.rows import RowState
 
 __all__ = ["omp"]
 
-CHUNK_ENTRIES = 1 << 18  # correlations of the rows that are pursued together: 2 MiB are cached …
-CHUNK_ENTRIES_GPU = 1 << 25  # … and 256 MiB keep a GPU busy
-DEPENDENT = 1e-13  # of ‖d‖², this part outside the span of the chosen atoms is but rounding
+CHUNK_ENTRIES = 1 << 18  # correlations per chunk of rows: 2 MiB fit a CPU's cache
+CHUNK_ENTRIES_GPU = 1 << 25  # 256 MiB keep a GPU busy
+DEPENDENT = 1e-13  # a smaller share of ‖d‖² outside the span of the chosen atoms is rounding
 
 
 def omp(
@@ -34,14 +34,15 @@ def omp(
 ) -> Tensor:
     """argmin_z ‖x − Dz‖²  s.t.  ‖z‖₀ ≤ k, greedily: orthogonal matching pursuit for every row of x.
 
-    Computed in float64, on the device of x. A row that nothing is left of, or only what no atom
-    explains, ends with fewer nonzeros.
+    Computed in float64, on the device of x. A row ends with fewer nonzeros if its residual is 0 or
+    orthogonal to all atoms.
 
     Args:
         x: Signals, (…, n), float32 or float64.
         dictionary: D of shape (n, m), columns of norm 1.
-        num_nonzeros: k, at most this many nonzeros a code; at most min(n, m).
-        noise: Instead of k: stop once ‖x − Dz‖² ≤ noise²·n, noise being that of one entry.
+        num_nonzeros: k, the largest number of nonzeros per code, at most min(n, m).
+        noise: Used instead of k: stop when ‖x − Dz‖² ≤ noise²·n, where noise is the standard
+            deviation of one entry.
     """
     x, dictionary, _ = checked_problem(x, dictionary, None)
     if (num_nonzeros is None) == (noise is None):
@@ -69,10 +70,10 @@ def omp(
 
 @dataclass(frozen=True)
 class _Pursuit(RowState):
-    """The rows on their way, all with as many atoms."""
+    """The unfinished rows, all with the same number of atoms."""
 
-    row: Tensor  # whose code it is
-    smallest: Tensor  # a squared correlation up to this is but rounding
+    row: Tensor  # the index in x
+    smallest: Tensor  # a smaller squared correlation is rounding
     residual: Tensor  # (rows, n)
     support: Tensor  # (rows, size)
     values: Tensor  # (rows, size), the code there
@@ -80,7 +81,7 @@ class _Pursuit(RowState):
 
 
 def _pursue(x: Tensor, atoms: Tensor, gram: Tensor, most: int, enough: float, code: Tensor) -> None:
-    """Add the codes of the rows of x to `code`, which is 0; atoms are rows here."""
+    """Add the codes of the rows of x to `code`, which is 0. Atoms are rows here."""
     squares, count = x.square().sum(-1), len(x)
     state = _Pursuit(
         row=torch.arange(count, device=x.device),
@@ -99,14 +100,14 @@ def _pursue(x: Tensor, atoms: Tensor, gram: Tensor, most: int, enough: float, co
             done[:] = True
         if done.any():
             left = state.select(done.nonzero().squeeze(-1))
-            # An atom that was of no use may be one of the support, with 0 to add.
+            # A rejected atom may already be in the support; it adds 0.
             places = (left.row.unsqueeze(-1), left.support)
             code.index_put_(places, left.values.to(code.dtype), accumulate=True)
             state = state.select((~done).nonzero().squeeze(-1))
 
 
 def _step(state: _Pursuit, atoms: Tensor, gram: Tensor) -> tuple[_Pursuit, Tensor]:
-    """One more atom d for every row; tells where it was of use.
+    """Add one more atom d to every row; return the state and where the atom was useful.
 
     w = L⁻¹ D_Sᵀd,   ℓ² = ‖d‖² − ‖w‖²,   a = (−L⁻ᵀw, 1)/ℓ   is the next row of L⁻¹,
     q = [D_S, d] a,   z ← (z, 0) + (qᵀr) a,   r ← r − (qᵀr) q,   where qᵀr = dᵀr/ℓ

@@ -2,18 +2,18 @@
 
     min_z ½‖x − Dz‖² + λ‖z‖_p
 
-Its solution is that of the constrained problem for one radius c, and λ is then the multiplier of
-that constraint, ‖Dᵀ(x − Dz)‖_q, which falls as c grows. So c is found by a bracketing search, row
-by row, on the certified codes of the constrained problem, until the gap of the penalized problem
-itself is small. (With a factor ½ on the squares, λ is half of the paper's.)
+Its solution solves the constrained problem for some radius c, and λ is then the multiplier of the
+constraint, ‖Dᵀ(x − Dz)‖_q, which decreases as c grows. So c is found by a bracketing search for
+every row, on certified codes of the constrained problem, until the gap of the penalized problem is
+small. (Because of the factor ½ on the squares, λ is half of the paper's.)
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -31,15 +31,15 @@ from fwnet.solvers.certified import Auto, checked_method, solve_rows
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
-from fwnet.solvers.problem import Constrained, Penalized
+from fwnet.solvers.problem import Constrained, Penalized, Problem
 from fwnet.solvers.proximal import FISTA, ISTA
-from fwnet.solvers.solution import Solution, Status
+from fwnet.solvers.rows import RowState
+from fwnet.solvers.solution import Solution
 from fwnet.solvers.splitting import ADMM
 
 __all__ = ["solve_penalized"]
 
-MAX_SEARCHES = 60
-INNER_TOL = 1e-3  # of the tolerance that is asked for
+INNER_TOL = 1e-3  # tolerance of the constrained codes, relative to the requested one
 
 
 def solve_penalized(
@@ -55,19 +55,22 @@ def solve_penalized(
     time_limit: float | None = None,
     callback: Callable[[Progress], bool | None] | None = None,
 ) -> Solution:
-    """min_z ½‖x − Dz‖² + penalty·‖z‖_p for every row of x, each answer with its certificate.
+    """min_z ½‖x − Dz‖² + penalty·‖z‖_p for every row of x, each code with its certificate.
 
-    The arguments are those of `solve`; "ista", "fista", "admm" and "coordinate-descent" take p = 1
-    only. All optimal codes have the same norm here, and norm_gap is NaN. No gradients.
+    The arguments are those of `solve`. A step of "auto" is one radius per row. "ista", "fista",
+    "admm" and "coordinate-descent" support p = 1 only. All optimal codes have the same norm here,
+    so norm_gap is NaN. The codes have no gradients.
     """
     check_exponent(p)
     if not 0 < penalty < math.inf:
         raise ValueError(f"penalty must be > 0 and finite, got {penalty!r}")
     chosen = checked_method(method)
     if not isinstance(chosen, Auto | CVX) and p != 1:
-        raise ValueError(f'method {method!r} takes p = 1 only, got p = {p!r}; use "auto"')
+        raise ValueError(f'method {method!r} needs p = 1, got p = {p!r}; use "auto"')
     if not isinstance(chosen, Auto | CVX | ISTA | FISTA | ADMM | CoordinateDescent):
         raise ValueError(f"method {method!r} is for the constrained problem only")
+    if isinstance(chosen, Auto):
+        chosen = RadiusSearch()
     x, dictionary, weights = checked_problem(x, dictionary, weights)
     x = x.detach()
     tol = checked_tol(tol, x.dtype)
@@ -77,87 +80,101 @@ def solve_penalized(
     rows = rows if factors is None else present(rows, factors)
     problem = Penalized(dictionary, p, penalty, factors=factors)
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
-        if isinstance(chosen, Auto):
-            solution = _search_radius(problem.to(torch.float64), rows.double(), chosen, tol, limits)
-        else:
-            solution = solve_rows(problem, rows, chosen, tol, limits)
+        if chosen.wants_float64(problem):
+            problem, rows = problem.to(torch.float64), rows.double()
+        solution = solve_rows(problem, rows, chosen, tol, limits, x.dtype)
     unknown = torch.full_like(solution.gap, torch.nan)
-    solution = dataclasses.replace(solution, code=solution.code.to(x.dtype), norm_gap=unknown)
-    return solution.reshape(x.shape[:-1])
+    return dataclasses.replace(solution, norm_gap=unknown).reshape(x.shape[:-1])
 
 
-def _search_radius(
-    problem: Penalized, x: Tensor, method: BindableMethod, tol: float, limits: Limits
-) -> Solution:
-    """Close in on the radius whose multiplier is the penalty, by regula falsi (Illinois)."""
-    start, count = time.monotonic(), len(x)
-    code = x.new_zeros(count, problem.dictionary.shape[1])
-    relative_gap = torch.zeros_like(x[:, 0])
-    num_steps = torch.zeros(count, dtype=torch.int32, device=x.device)
-    finite = x.isfinite().all(-1)
-    q = dual_exponent(problem.p)
-    largest = lp_norm(problem.correlate(torch.where(finite.unsqueeze(-1), x, 0.0)), q)
-    rows = (
-        (finite & (largest > problem.penalty)).nonzero().squeeze(-1)
-    )  # the others have the code 0
-    stopped = False
+@dataclass(frozen=True)
+class RadiusState(RowState):
+    """The code at the last radius, and the bracket of the radius with both values of the search."""
 
-    low, at_low = torch.zeros_like(largest[rows]), largest[rows] - problem.penalty
-    # Any exact code is long enough: at its norm the multiplier is 0.
-    white = problem.select(rows).white
-    shortest = white.analyze(white.whiten(x[rows]) / white.scale)
-    high = lp_norm(shortest, problem.p)
-    at_high = torch.full_like(low, -problem.penalty)
-    side = torch.full_like(low, -1, dtype=torch.int8)  # where the last radius was: nowhere yet
-    for search in range(MAX_SEARCHES):
-        if not len(rows) or stopped:
-            break
-        radius = (low * at_high - high * at_low) / (at_high - at_low)
+    problem: Penalized
+    x: Tensor
+    z: Tensor
+    residual: Tensor  # x − Dz
+    low: Tensor  # a radius that is too small, (rows, 1)
+    high: Tensor  # a radius that is too large
+    at_low: Tensor  # the multiplier minus λ at `low`, > 0
+    at_high: Tensor  # and at `high`, < 0
+    moved: Tensor  # the end that moved last: 1 for low, −1 for high, 0 before the first step
+
+
+class RadiusSearch(BindableMethod):
+    """Find the radius whose multiplier is the penalty, by regula falsi (Illinois)."""
+
+    max_steps = 60
+
+    def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Radii:
+        """Return the method for this problem."""
+        assert isinstance(problem, Penalized)
+        return _Radii(problem, tol)
+
+    def wants_float64(self, problem: Problem) -> bool:
+        """Return True: the search compares nearby radii."""
+        return True
+
+
+class _Radii:
+    def __init__(self, problem: Penalized, tol: float):
+        self.problem, self.tol = problem, tol
+        self.inner = Auto()
+
+    def init(self, x: Tensor) -> RadiusState:
+        """Start with the code 0, whose radius is too small unless it is optimal."""
+        problem, white = self.problem, self.problem.white
+        z = x.new_zeros(len(x), problem.dictionary.shape[1])
+        # At the norm of an exact code the multiplier is 0.
+        exact = white.analyze(white.whiten(x) / white.scale)
+        high = lp_norm(exact, problem.p).unsqueeze(-1)
+        low, at_high = torch.zeros_like(high), torch.full_like(high, -problem.penalty)
+        return RadiusState(problem, x, z, x, low, high, _excess(problem, x), at_high, low)
+
+    def step(self, state: RadiusState, index: int) -> RadiusState:
+        """Solve the constrained problem at the next radius and shrink the bracket."""
+        problem, low, high = state.problem, state.low, state.high
+        radius = (low * state.at_high - high * state.at_low) / (state.at_high - state.at_low)
         radius = torch.where((radius > low) & (radius < high), radius, 0.5 * (low + high))
-        # A row with radius c is a row x/c with radius 1.
-        part = problem.select(rows)
+        # A row x with radius c is a row x/c with radius 1.
         unit_ball = Constrained(
-            part.dictionary,
+            problem.dictionary,
             LpBall(problem.p, 1.0),
-            factors=part.factors,
-            given_in=part.given_in,
+            factors=problem.factors,
+            given_in=problem.given_in,
         )
-        scaled = x[rows] / radius.unsqueeze(-1)
-        quiet = dataclasses.replace(limits, callback=None)
-        inner = solve_rows(unit_ball, scaled, method, INNER_TOL * tol, quiet)
-        z = inner.code * radius.unsqueeze(-1)
-        residual = x[rows] - part.decode(z)
-        certificate = part.certify(x[rows], z, residual)
-        code[rows], relative_gap[rows] = z, certificate.relative_gap
-        num_steps[rows] += inner.num_steps
+        limits = Limits(self.inner.max_steps)
+        inner = solve_rows(unit_ball, state.x / radius, self.inner, INNER_TOL * self.tol, limits)
+        z = inner.code * radius
+        residual = state.x - problem.decode(z)
+        excess = _excess(problem, residual)
+        above = excess > 0
+        moved = torch.where(above, 1.0, -1.0).to(low)
+        again = torch.where(moved == state.moved, 0.5, 1.0)  # an end that stays twice counts half
+        return RadiusState(
+            problem,
+            state.x,
+            z,
+            residual,
+            low=torch.where(above, radius, low),
+            high=torch.where(above, high, radius),
+            at_low=torch.where(above, excess, again * state.at_low),
+            at_high=torch.where(above, again * state.at_high, excess),
+            moved=moved,
+        )
 
-        excess = lp_norm(part.correlate(residual), q) - problem.penalty
-        above = (excess > 0).to(torch.int8)
-        again = torch.where(above == side, 0.5, 1.0)  # the end that stays twice counts half
-        side, above = above, excess > 0
-        at_low = torch.where(above, excess, again * at_low)
-        at_high = torch.where(above, again * at_high, excess)
-        low, high = torch.where(above, radius, low), torch.where(above, high, radius)
-        left = ~(certificate.relative_gap <= tol)  # NaN is left, too
-        rows, low, high = rows[left], low[left], high[left]
-        at_low, at_high, side = at_low[left], at_high[left], side[left]
-        done = Progress(search + 1, count - len(rows), count, time.monotonic() - start)
-        stopped = time.monotonic() >= limits.deadline
-        stopped |= limits.callback is not None and bool(limits.callback(done))
+    def finished(self, state: RadiusState) -> Tensor:
+        """Return which codes have a small gap."""
+        certificate = state.problem.certify(state.x, state.z, state.residual)
+        return certificate.relative_gap <= self.tol
 
-    status = torch.zeros(count, dtype=torch.int8, device=x.device)
-    short = ~(relative_gap <= tol)
-    status[short] = int(Status.STALLED)
-    if stopped:
-        late = time.monotonic() >= limits.deadline
-        status[short] = int(Status.TIME_LIMIT if late else Status.STOPPED)
-    status[~finite] = int(Status.NOT_FINITE)
-    energy = 0.5 * x.square().sum(-1)
-    return Solution(
-        torch.where(finite.unsqueeze(-1), code, torch.nan),
-        torch.where(relative_gap > 0, relative_gap * energy, 0.0),
-        torch.zeros_like(energy),
-        torch.zeros_like(finite),
-        status,
-        num_steps,
-    )
+    def answer(self, state: RadiusState) -> tuple[Tensor, Tensor]:
+        """Return the code and its residual."""
+        return state.z, state.residual
+
+
+def _excess(problem: Penalized, residual: Tensor) -> Tensor:
+    """‖Dᵀr‖_q − λ, (rows, 1)."""
+    multiplier = lp_norm(problem.correlate(residual), dual_exponent(problem.p))
+    return multiplier.unsqueeze(-1) - problem.penalty

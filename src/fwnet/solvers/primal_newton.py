@@ -1,16 +1,16 @@
 """Newton's method on the code itself, for 2 < p < ∞, where the p-norm is smooth.
 
 In whitened coordinates, with N = ‖z‖_p, s = sign(z)(|z|/N)^(p−1) and y = Vᵀv, the two problems of
-`dual_newton.py` ask for
+`dual_newton.py` require
 
     the constraint binds:     λ·N·s = y  with  Λv = x − Vz,  N = c
     an exact code exists:     N·s = y    with  Vz = x
 
 The Hessian of ½N² is H = (p−1)·diag((|z|/N)^(p−2)) + (2−p)·s sᵀ, whose inverse is known, so either
-Newton system shrinks to one with the matrix V H⁻¹ Vᵀ (+ λΛ). Where a z_i nears 0 its curvature
-vanishes, and the inverse is held below a bound. The second problem moves along Vz = x and lowers N;
-the first moves along the sphere N = c and lowers the residual. Large p are reached on a path of
-exponents.
+Newton system reduces to one with the matrix V H⁻¹ Vᵀ (+ λΛ). The curvature of an entry near 0
+vanishes, so its inverse is bounded. The second problem moves along Vz = x and decreases N; the
+first moves along the sphere N = c and decreases the residual. Large p are reached through a
+sequence of increasing exponents.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ RIDGE_STEPS = 48
 
 @dataclass(frozen=True)
 class PrimalState(RowState):
-    """A feasible code and the dual vector that belongs to it."""
+    """A feasible code and its dual vector."""
 
     target: Target
     z: Tensor  # (rows, m): Vz = x, or ‖z‖_p = c
     v: Tensor  # (rows, k)
-    witness: Tensor  # the v that showed that the constraint binds, (rows, k)
+    witness: Tensor  # the v that proved that the constraint binds, (rows, k)
     binds: Tensor  # (rows, 1)
     rung: int
 
@@ -70,9 +70,9 @@ class PrimalNewton:
         return PrimalState(target, z, target.x, target.x, binds, rung=0)
 
     def step(self, state: PrimalState, index: int) -> PrimalState:
-        """One Newton step with a line search; or the next exponent, where this one is done."""
+        """Take a Newton step with a line search, or go to the next exponent of the path."""
         if state.rung < len(self.path) - 1 and self._solved(state, PATH_TOL, PATH_TOL).all():
-            # The balls grow with p: what did not fit may fit now.
+            # The balls grow with p: an exact code may be feasible now.
             exact = _made_exact(state.target, state.z)
             free = torch.zeros_like(state.binds)
             return dataclasses.replace(state, z=exact, binds=free, rung=state.rung + 1)
@@ -82,21 +82,21 @@ class PrimalNewton:
         return self._placed(dataclasses.replace(state, z=z, v=v))
 
     def finished(self, state: PrimalState) -> Tensor:
-        """Compare gap or norm_gap with the tolerance."""
+        """Return which rows have a small gap or norm_gap."""
         if state.rung < len(self.path) - 1:
             return torch.zeros_like(state.binds.squeeze(-1))
         return self._solved(state, self.tol, self.norm_tol)
 
     def answer(self, state: PrimalState) -> tuple[Tensor, Tensor]:
-        """The code is carried as it is.
+        """Return the code, and v or the witness.
 
-        A residual that is as good as none has no direction: there the witness is the better proof.
+        A residual near 0 has no meaningful direction: there the witness is the better dual vector.
         """
         vanished = state.binds & (self._error(state) <= self.tol)
         return state.target.answer(state.z, torch.where(vanished, state.witness, state.v))
 
     def _placed(self, state: PrimalState) -> PrimalState:
-        """Put z back where its problem wants it; let rows whose bound exceeds c change problem."""
+        """Project z onto the sphere or Vz = x; move rows whose bound exceeds c to the sphere."""
         p = self.path[state.rung]
         target, white = state.target, state.target.white
         bound = dot(target.x, state.v) / self._dual_norm(state)
@@ -136,7 +136,7 @@ class PrimalNewton:
         return torch.where(state.binds, gap <= tol, norm_gap <= norm_tol * norm).squeeze(-1)
 
     def _direction(self, state: PrimalState) -> tuple[Tensor, Tensor]:
-        """Solve the Newton system for the changes of z and v, λ having been eliminated."""
+        """Solve the Newton system for the changes of z and v, with λ eliminated."""
         p = self.path[state.rung]
         z, binds, white = state.z, state.binds, state.target.white
         norm = lp_norm(z, p).unsqueeze(-1)
@@ -145,8 +145,8 @@ class PrimalNewton:
         flat = a.clamp(min=torch.finfo(a.dtype).tiny).pow(2 - p).clamp_(max=FLATTEST) / (p - 1)
         vz = white.synthesize(z)
         y = white.analyze(state.v)
-        # In units in which λ = 1, so that y is N·s at the solution of either problem.
-        # λ is ⟨z, y⟩/N² and ‖y‖_q/N there; on the way the first may be anything up to the second.
+        # Use units in which λ = 1, so that y = N·s at the solution of either problem. There λ is
+        # both ⟨z, y⟩/N² and ‖y‖_q/N; elsewhere the first is at most the second.
         largest = self._dual_norm(state) / norm
         multiplier = torch.maximum(dot(z, y) / norm.square(), 0.1 * largest)
         multiplier = torch.where(binds, multiplier, 1.0).clamp(min=torch.finfo(z.dtype).tiny)
@@ -161,7 +161,7 @@ class PrimalNewton:
         matrix.diagonal(dim1=-2, dim2=-1).add_(torch.where(binds, multiplier * white.metric, 0.0))
         right = torch.stack([white.synthesize(inverse_hessian(excess)), vz], -1)
         plain, by_multiplier = cholesky_solve(cholesky_factor(matrix), right).unbind(-1)
-        # How much λ changes, in units of itself, so that the step is tangent to the sphere.
+        # The relative change of λ that makes the step tangent to the sphere.
         change = (dot(z, excess) - dot(vz, plain)) / (dot(vz, by_multiplier) - norm.square())
         change = torch.where(binds, change, 0.0)
         dv = plain + change * by_multiplier
@@ -169,7 +169,7 @@ class PrimalNewton:
         return dz, dv
 
     def _search(self, state: PrimalState, dz: Tensor) -> Tensor:
-        """Halve the step, row by row, until the residual on the sphere, or the norm, falls."""
+        """Halve the step of each row until the residual on the sphere, or the norm, decreases."""
         p, target, metric = self.path[state.rung], state.target, state.target.white.metric
 
         def merit(z: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ class PrimalNewton:
         limit = merit(state.z) * (1 + 64 * torch.finfo(dz.dtype).eps)
         size = torch.ones_like(limit)
         for _ in range(MAX_HALVINGS):
-            worse = ~(merit(state.z + size * dz) <= limit)  # NaN is worse
+            worse = ~(merit(state.z + size * dz) <= limit)  # true for NaN
             if not worse.any():
                 break
             size = torch.where(worse, size / 2, size)
@@ -190,12 +190,12 @@ class PrimalNewton:
 
 
 def _made_exact(target: Target, z: Tensor) -> Tensor:
-    """Move z by the shortest way to where Vz = x."""
+    """Return the projection of z onto Vz = x."""
     return z + target.white.analyze(target.x - target.white.synthesize(z))
 
 
 def _ridge(target: Target, p: float) -> Tensor:
-    """The p = 2 code z(λ) = Vᵀ(x/(1 + λΛ)) whose p-norm is c: a start on the sphere."""
+    """Return the p = 2 code z(λ) = Vᵀ(x/(1 + λΛ)) with p-norm c: a start on the sphere."""
     low, high = (torch.full_like(target.radius, value) for value in (-40.0, 40.0))
 
     def code(log_multiplier: Tensor) -> Tensor:

@@ -1,12 +1,12 @@
-"""The coding problems, and what certifies a code of them.
+"""The coding problems, and the certificates of their codes.
 
-    constrained:   min ½‖x − Dz‖²   s.t.  z ∈ C,    and among several such codes the shortest
+    constrained:   min ½‖x − Dz‖²   s.t.  z ∈ C;    of several solutions, the one of least norm
     penalized:     min ½‖x − Dz‖² + λ‖z‖_p
 
-Any dual vector r bounds the minimum from below: by xᵀr − ½‖r‖² − h_C(Dᵀr) for the first, h_C being
-the support function, and by xᵀr − ½‖r‖² for the second, if ‖Dᵀr‖_q ≤ λ. Any v in the range of D
-bounds the gauge of every exact code by xᵀv/h_C(Dᵀv). So a pair (z, v) is a certificate, whoever
-found it, and is checked here, on the data as they were given.
+Any dual vector r bounds the minimum from below: by xᵀr − ½‖r‖² − h_C(Dᵀr) for the first problem,
+where h_C is the support function, and by xᵀr − ½‖r‖² for the second if ‖Dᵀr‖_q ≤ λ. Any v in the
+range of D bounds the gauge of every exact code from below by xᵀv/h_C(Dᵀv). So a pair (z, v) is a
+certificate, whichever method found it. It is checked here, on the original data.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ __all__ = ["Certificate", "Constrained", "Penalized", "Problem"]
 
 @dataclass(frozen=True)
 class Certificate:
-    """A feasible code with upper bounds on what it lacks, in float64.
+    """A feasible code with upper bounds on its gap and norm gap, in float64.
 
-    The gap is held relative to ½‖x‖², because the square of an x may be out of range.
+    The gap is relative to ½‖x‖², because ‖x‖² may overflow.
     """
 
     code: Tensor
     relative_gap: Tensor
     norm_gap: Tensor
     norm: Tensor
-    binds: Tensor  # whether every exact code is proven to be outside of the set
+    binds: Tensor  # whether every exact code is proven to be outside the set
 
 
 @dataclass(frozen=True)
 class Problem(ABC):
-    """½‖x − Dz‖² for one dictionary and many rows x; with `factors`, one on every entry of every x.
+    """½‖x − Dz‖² for one dictionary and many rows x.
 
-    The rows of x that come here are multiplied by their factors already. `start` holds codes to
-    begin with, for the methods that can.
+    `factors`, if given, multiply the entries of Dz; the rows of x are already multiplied by them.
+    `start` holds initial codes for the methods that use them.
     """
 
     dictionary: Tensor  # (n, m)
     factors: Tensor | None = dataclasses.field(default=None, kw_only=True)  # (rows, n)
     start: Tensor | None = dataclasses.field(default=None, kw_only=True)  # (rows, m)
-    given_in: torch.dtype | None = dataclasses.field(default=None, kw_only=True)  # if not its own
+    given_in: torch.dtype | None = dataclasses.field(default=None, kw_only=True)  # the user's dtype
 
     @cached_property
     def white(self) -> Whitened:
-        """The dictionary, or that of every row, in whitened coordinates."""
+        """The dictionary, or the dictionary of every row, in whitened coordinates."""
         given_in = self.given_in or self.dictionary.dtype
         if self.factors is None:
             return whiten(self.dictionary, given_in)
@@ -64,11 +64,11 @@ class Problem(ABC):
 
     @property
     def same_for_all_rows(self) -> bool:
-        """Whether nothing here belongs to one row alone."""
+        """Whether there are no factors and no initial codes."""
         return self.factors is None and self.start is None
 
     def to(self, dtype: torch.dtype) -> Self:
-        """Hold the same numbers in another precision."""
+        """Return the same problem in another precision."""
         if dtype == self.dictionary.dtype:
             return self
         other = dataclasses.replace(
@@ -78,18 +78,18 @@ class Problem(ABC):
             start=None if self.start is None else self.start.to(dtype),
             given_in=self.given_in or self.dictionary.dtype,
         )
-        return self._handing_on(other, slice(None))
+        return self._share_white(other, slice(None))
 
     def select(self, rows: Tensor | slice) -> Self:
-        """Keep the given rows, if they differ."""
+        """Return the problem of the given rows."""
         if self.same_for_all_rows:
             return self
         factors = None if self.factors is None else self.factors[rows]
         start = None if self.start is None else self.start[rows]
-        return self._handing_on(dataclasses.replace(self, factors=factors, start=start), rows)
+        return self._share_white(dataclasses.replace(self, factors=factors, start=start), rows)
 
-    def _handing_on(self, other: Self, rows: Tensor | slice) -> Self:
-        """Give another problem the decomposition of this one, where it has been made."""
+    def _share_white(self, other: Self, rows: Tensor | slice) -> Self:
+        """Return `other` with the decomposition of this problem, if it was computed already."""
         if "white" in self.__dict__:
             other.__dict__["white"] = self.white.select(rows)
         return other
@@ -104,10 +104,9 @@ class Problem(ABC):
         return (r if self.factors is None else self.factors * r) @ self.dictionary
 
     def inside(self, x: Tensor) -> Tensor:
-        """UUᵀx, the part of x that codes can reach: all of it, if D has full row rank.
+        """UUᵀx, the part of x in the range of D: x itself if D has full row rank.
 
-        Singular values of D below its rounding count as zero; what that may cost is for the
-        certificate to say.
+        Singular values of D below its rounding count as zero; the certificate accounts for them.
         """
         if self._all_is_inside(x):
             return x
@@ -118,26 +117,26 @@ class Problem(ABC):
         return self.white.shared and self.white.basis.shape[0] == x.shape[-1]
 
     def _nothing_was_dropped(self) -> bool:
-        """Whether D has full rank, so that what is outside of its range is so for certain."""
+        """Return whether D has full rank, so that no singular value was treated as zero."""
         return self.white.shared and self.white.basis.shape[0] == min(self.dictionary.shape)
 
     @abstractmethod
     def prox(self, z: Tensor, step_size: Tensor) -> Tensor:
-        """The proximal operator of what is added to the squares."""
+        """Return the proximal operator of the constraint or penalty."""
         ...
 
     @abstractmethod
     def gap(self, x: Tensor, z: Tensor, residual: Tensor) -> Tensor:
-        """An upper bound on how far z is from optimal, from its own residual x − Dz."""
+        """Return an upper bound on the suboptimality of z, from its residual x − Dz."""
         ...
 
     @abstractmethod
     def certify(
         self, x: Tensor, code: Tensor, dual: Tensor, dtype: torch.dtype | None = None
     ) -> Certificate:
-        """Bound what a code lacks with the help of a dual vector, in any units.
+        """Return the bounds for a code, given a dual vector of any length.
 
-        The code is returned, and judged, as it is when rounded to dtype.
+        The code is rounded to dtype first.
         """
         ...
 
@@ -150,19 +149,19 @@ class Constrained(Problem):
 
     @property
     def ball(self) -> LpBall:
-        """The set, for those who were promised an Lp ball."""
+        """The set, which must be an Lp ball."""
         assert isinstance(self.convex_set, LpBall)
         return self.convex_set
 
     @property
     def radius(self) -> float:
-        """What turns the gauge into a norm: the radius of an Lp ball, 1 for other sets."""
+        """The factor from gauge to norm: the radius of an Lp ball, 1 for other sets."""
         if isinstance(self.convex_set, LpBall):
             return value_of(self.convex_set.radius)
         return 1.0
 
     def prox(self, z: Tensor, step_size: Tensor) -> Tensor:
-        """The projection on C."""
+        """Return the projection onto C."""
         return self.convex_set.project(z)
 
     def gap(self, x: Tensor, z: Tensor, residual: Tensor) -> Tensor:
@@ -175,12 +174,12 @@ class Constrained(Problem):
     def certify(
         self, x: Tensor, code: Tensor, dual: Tensor, dtype: torch.dtype | None = None
     ) -> Certificate:
-        """Bring z into C, and bound what it lacks with the help of v.
+        """Scale z into C and compute the bounds from v.
 
-        The part of x outside the range of D adds the same to every objective, so it is left out,
-        and the dual vector is t·v with the best t ≥ 0. If D has singular values that were taken for
-        zero, h_C(Dᵀ(x − UUᵀx)) bounds what they could have brought. Everything is computed in units
-        of the largest entry of the row, so that no square leaves the range of the numbers.
+        The part of x outside the range of D adds the same constant to every objective, so it is
+        left out. The dual vector is t·v with the best t ≥ 0. If singular values of D were treated
+        as zero, h_C(Dᵀ(x − UUᵀx)) bounds their effect. Everything is computed in units of the
+        largest entry of the row, so that no square overflows.
         """
         unit = _peak(x)
         gauge = self.convex_set.gauge(code)
@@ -218,18 +217,18 @@ class Penalized(Problem):
     penalty: float
 
     def prox(self, z: Tensor, step_size: Tensor) -> Tensor:
-        """Soft thresholding, for p = 1."""
+        """Return the soft threshold of z, for p = 1."""
         return soft_threshold(z, step_size * self.penalty)
 
     def gap(self, x: Tensor, z: Tensor, residual: Tensor) -> Tensor:
-        """Primal minus dual objective."""
+        """Return the primal minus the dual objective."""
         primal = 0.5 * residual.square().sum(-1) + self.penalty * lp_norm(z, self.p)
         return primal - self._reached(x, residual, self.penalty).squeeze(-1)
 
     def certify(
         self, x: Tensor, code: Tensor, dual: Tensor, dtype: torch.dtype | None = None
     ) -> Certificate:
-        """Compare with the best multiple of v; of the norm nothing is said."""
+        """Compute the gap from the best multiple of v; the norm gap is 0 by convention."""
         unit = _peak(x)
         x = x / unit
         v = dual / _peak(dual)
@@ -258,5 +257,5 @@ def _peak(rows: Tensor) -> Tensor:
 
 
 def _positive(value: Tensor) -> Tensor:
-    """Put 1 in the place of 0, where a division by it does not matter."""
+    """Replace 0 by 1 in a divisor whose quotient is not used or is 0."""
     return torch.where(value > 0, value, 1.0)

@@ -1,15 +1,16 @@
-"""ISTA and FISTA: gradient steps, each brought back by the regularizer's proximal operator.
+"""ISTA and FISTA: gradient steps, each followed by a proximal operator.
 
     z ← prox(y + Dᵀ(x − Dy)/L),      L = ‖D‖²
 
-For a constraint the proximal operator is the projection on the set; for the penalty λ‖z‖₁ it is
-soft thresholding. ISTA has y = z. FISTA extrapolates, y = z + β(z − z_before), and forgets its
-momentum, row by row, when that leads uphill.
+For a constraint the proximal operator is the projection onto the set; for the penalty λ‖z‖₁ it is
+soft thresholding. ISTA has y = z. FISTA extrapolates, y = z + β(z − z_before), and resets the
+momentum of a row when the objective would increase.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,7 +25,7 @@ __all__ = ["FISTA", "ISTA"]
 
 @dataclass(frozen=True)
 class ProximalState(RowState):
-    """The iterate, and the point from which the next step is taken."""
+    """The iterate, and the point at which the next step starts."""
 
     problem: Problem
     x: Tensor
@@ -39,21 +40,18 @@ class ISTA(BindableMethod):
     """The iterative shrinkage-thresholding algorithm: error O(1/t)."""
 
     max_steps: int = 20_000
+    accelerated: ClassVar[bool] = False
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Proximal:
-        """Make it ready for the rows of a problem."""
-        return _Proximal(problem, tol, accelerated=False)
+        """Return the method for this problem."""
+        return _Proximal(problem, tol, self.accelerated)
 
 
 @dataclass(frozen=True)
-class FISTA(BindableMethod):
+class FISTA(ISTA):
     """ISTA with momentum and restarts: error O(1/t²), linear where the problem allows."""
 
-    max_steps: int = 20_000
-
-    def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Proximal:
-        """Make it ready for the rows of a problem."""
-        return _Proximal(problem, tol, accelerated=True)
+    accelerated: ClassVar[bool] = True
 
 
 class _Proximal:

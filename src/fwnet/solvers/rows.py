@@ -1,4 +1,4 @@
-"""What a method remembers of every row, in a form from which finished rows can leave."""
+"""The state of a method, from which finished rows can be removed."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["RowState"]
 
 @dataclass(frozen=True)
 class RowState:
-    """What a method remembers: tensors with one entry a row, and things that all rows share."""
+    """A dataclass of tensors with one entry per row, and of values that all rows share."""
 
     def select(self, rows: Tensor | slice) -> Self:
-        """Keep the given rows only."""
+        """Return the state of the given rows."""
         changes: dict[str, Any] = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -24,4 +24,13 @@ class RowState:
                 changes[field.name] = value[rows]
             elif hasattr(value, "select"):
                 changes[field.name] = value.select(rows)
+        return dataclasses.replace(self, **changes)
+
+    def put(self, rows: Tensor, part: Self) -> Self:
+        """Return a copy whose given rows are those of `part`; shared values stay."""
+        changes: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, Tensor):
+                changes[field.name] = value.index_put((rows,), getattr(part, field.name))
         return dataclasses.replace(self, **changes)

@@ -1,4 +1,4 @@
-"""What a solver returns: codes, each with its certificate and a word on how it ended."""
+"""The result of a solver: codes with their certificates and status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Solution", "Status"]
 
 
 class Status(IntEnum):
-    """How the search for one code ended; `words` says it in a sentence."""
+    """How the search for one code ended; `words` describes it."""
 
     CERTIFIED = 0
     OPTIMAL = 1
@@ -26,7 +26,7 @@ class Status(IntEnum):
 
     @property
     def words(self) -> str:
-        """Say what the status means."""
+        """The status in words."""
         return _WORDS[self]
 
 
@@ -43,16 +43,17 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class Solution:
-    """The codes of a batch, with one entry a sample in every other field.
+    """The codes of a batch. Every other field has one entry per sample.
 
     Attributes:
-        code: z, of shape (…, m). Differentiable in x, dictionary, radius and p where they asked.
+        code: z, of shape (…, m), differentiable in those of x, dictionary, radius and p that
+            require gradients.
         gap: An upper bound on how far the objective at z is above its minimum.
         norm_gap: An upper bound on how far ‖z‖_p is above the least norm of an optimal code; NaN
             for the penalized problem, whose optimal codes all have the same norm.
-        binds: Whether the constraint is proven to bind, no exact code being in the set.
+        binds: Whether the constraint is proven to bind: no exact code is in the set.
         status_code: The `Status` of each sample as a small integer.
-        num_steps: How many steps of the method each sample took.
+        num_steps: The number of steps each sample took.
     """
 
     code: Tensor
@@ -64,7 +65,7 @@ class Solution:
 
     @property
     def status(self) -> np.ndarray:
-        """How each search ended, in words: an array of strings of the batch's shape."""
+        """The status in words: an array of strings with the shape of the batch."""
         words = np.array([status.words for status in Status])
         chosen: np.ndarray = words[self.status_code.cpu().numpy()]
         return chosen
@@ -75,13 +76,13 @@ class Solution:
         return self.status_code == Status.CERTIFIED
 
     def reshape(self, shape: tuple[int, ...]) -> Solution:
-        """Give the batch another shape."""
+        """Return the same codes with another batch shape."""
         fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         code = fields.pop("code").reshape(*shape, self.code.shape[-1])
         return Solution(code=code, **{name: t.reshape(shape) for name, t in fields.items()})
 
     def summary(self) -> dict[str, int]:
-        """Count the samples by status, in words."""
+        """Return the number of samples for each status, in words."""
         counts = Counter(self.status_code.flatten().tolist())
         return {Status(code).words: count for code, count in sorted(counts.items())}
 

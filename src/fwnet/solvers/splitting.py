@@ -3,10 +3,10 @@
     z = prox(s),   w = argmin ½‖x − Dw‖² + ½ρ‖w − (2z − s)‖²,   s ← s + β(w − z)
 
 This is the alternating direction method of multipliers in the form of Douglas and Rachford: one
-vector s a row, s − z being the multiplier over ρ. In whitened coordinates w costs two products and
-a division by h + ρ, h being the eigenvalues of DᵀD, whatever their spread; so it takes tens of
-iterations where gradient steps take hundreds. Made for loose tolerances: near the solution the
-others converge faster.
+vector s per row, where s − z is the multiplier divided by ρ. In whitened coordinates w costs two
+products and a division by h + ρ, where h are the eigenvalues of DᵀD, whatever their spread. So it
+takes tens of iterations where gradient methods take hundreds. Use it for loose tolerances: near the
+solution other methods converge faster.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_integer
 from fwnet.solvers.loop import BindableMethod
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
@@ -24,15 +25,17 @@ from fwnet.solvers.whitened import Whitened, dot
 
 __all__ = ["ADMM"]
 
+RELAXATION = 1.7  # β, in (0, 2)
+
 
 @dataclass(frozen=True)
 class SplittingState(RowState):
-    """What goes around, and the feasible code that it stands for."""
+    """The vector s that is iterated, and the feasible code prox(s)."""
 
     problem: Problem
     white: Whitened
     x: Tensor  # the part of the signal in the range of D
-    outside: Tensor  # the other part, which the dual vector of a penalized code contains
+    outside: Tensor  # the other part, which belongs to the dual vector of a penalized code
     target: Tensor  # x̂, (rows, k)
     s: Tensor  # (rows, m)
     z: Tensor  # prox(s)
@@ -41,32 +44,28 @@ class SplittingState(RowState):
 
 @dataclass(frozen=True)
 class ADMM(BindableMethod):
-    """The alternating direction method of multipliers; a step is a few iterations.
+    """The alternating direction method of multipliers.
 
     Args:
-        relaxation: β in (0, 2): how much further than w to go.
-        iterations_a_step: How many iterations between two looks at the gap.
+        iterations_per_step: The number of iterations in a step. The gap is computed after each step
+            (default 5).
+        max_steps: The largest number of steps (default 2,000).
     """
 
-    relaxation: float = 1.7
-    iterations_a_step: int = 5
+    iterations_per_step: int = 5
     max_steps: int = 2_000
 
     def __post_init__(self) -> None:
-        if not 0 < self.relaxation < 2:
-            raise ValueError(f"relaxation must be in (0, 2), got {self.relaxation!r}")
-        if not self.iterations_a_step >= 1:
-            raise ValueError(f"iterations_a_step must be >= 1, got {self.iterations_a_step!r}")
+        check_integer("iterations_per_step", self.iterations_per_step)
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Splitting:
-        """Make it ready for the rows of a problem."""
-        return _Splitting(problem, tol, self.relaxation, self.iterations_a_step)
+        """Return the method for this problem."""
+        return _Splitting(problem, tol, self.iterations_per_step)
 
 
 class _Splitting:
-    def __init__(self, problem: Problem, tol: float, relaxation: float, iterations: int):
-        self.problem, self.tol = problem, tol
-        self.relaxation, self.iterations = relaxation, iterations
+    def __init__(self, problem: Problem, tol: float, iterations: int):
+        self.problem, self.tol, self.iterations = problem, tol, iterations
 
     def init(self, x: Tensor) -> SplittingState:
         problem = self.problem
@@ -78,7 +77,7 @@ class _Splitting:
         else:
             if isinstance(problem, Constrained):
                 z = problem.convex_set.project(z)
-            # The multiplier of an optimal code is its own correlation with what is left of x.
+            # The multiplier of an optimal code is Dᵀ(x − Dz).
             residual = inner - problem.decode(z)
             s = z + problem.correlate(residual) / _spring(white)
         target = white.whiten(inner) / white.scale
@@ -92,7 +91,7 @@ class _Splitting:
             z = state.problem.prox(s, 1 / spring)
             mirrored = 2 * z - s
             w = white.analyze(share * (state.target - white.synthesize(mirrored))).add_(mirrored)
-            s = torch.add(s, w.sub_(z), alpha=self.relaxation)
+            s = torch.add(s, w.sub_(z), alpha=RELAXATION)
         z = state.problem.prox(s, 1 / spring)
         residual = state.x - state.problem.decode(z)
         return dataclasses.replace(state, s=s, z=z, residual=residual)
@@ -106,10 +105,10 @@ class _Splitting:
 
 
 def _eigenvalues(white: Whitened) -> Tensor:
-    """h, the eigenvalues of DᵀD other than 0, (k,) or (rows, k)."""
+    """Return h, the nonzero eigenvalues of DᵀD, (k,) or (rows, k)."""
     return white.scale**2 / white.metric
 
 
 def _spring(white: Whitened) -> Tensor:
-    """ρ, between the stiff and the soft directions of D: the geometric mean of the eigenvalues."""
+    """Return ρ, the geometric mean of the eigenvalues."""
     return _eigenvalues(white).log().mean(-1, keepdim=True).exp()

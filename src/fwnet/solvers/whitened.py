@@ -6,7 +6,7 @@ With D = σ·U diag(s) V, the largest of s being 1, and x̂ = diag(s)⁻¹ Uᵀ 
 
 so D z = x means V z = x̂, whatever the condition of D, and every Newton system of the solvers is
 Λ, scaled, plus V diag(w) Vᵀ. A dictionary that is rank-deficient, or has more rows than columns,
-just has a smaller V. With weights on the entries of x there is one D, so one V, for every row.
+has a smaller V. With weights on the entries of x every row has its own D and V.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = [
     "whiten",
 ]
 
-ROUNDINGS = 4  # singular values that are noise are of the order of one rounding
+ROUNDINGS = 4  # singular values up to this many roundings count as 0
 GRAM_ENTRIES = 1 << 20  # of a block of V diag(w) at a time, so that it stays in the cache
 
 
 @dataclass(frozen=True)
 class Whitened:
-    """V (k, m), Λ (k,), U diag(s)⁻¹ (n, k) and σ (1,); or one of each for every row."""
+    """V (k, m), Λ (k,), U diag(s)⁻¹ (n, k) and σ (1,), or one of each per row."""
 
     basis: Tensor
     metric: Tensor
@@ -44,11 +44,11 @@ class Whitened:
     scale: Tensor
 
     def select(self, rows: Tensor | slice) -> Self:
-        """Keep the matrices of the given rows, if every row has its own."""
+        """Return the matrices of the given rows, if every row has its own."""
         return self if self.shared else self._map(lambda t: t[rows])
 
     def to(self, dtype: torch.dtype) -> Whitened:
-        """Hold the same numbers in another precision."""
+        """Return the same matrices in another precision."""
         return self._map(lambda t: t.to(dtype))
 
     @property
@@ -61,7 +61,7 @@ class Whitened:
         return _times(x, self.to_white)
 
     def unwhiten(self, v: Tensor) -> Tensor:
-        """Turn a dual vector of x̂ into one of x: U diag(s)⁻¹ v, whose Dᵀ(…) is σ·Vᵀv."""
+        """Return the dual vector of x for one of x̂: U diag(s)⁻¹ v, so that Dᵀ(…) = σ·Vᵀv."""
         return _times(v, self.to_white.mT)
 
     def analyze(self, v: Tensor, out: Tensor | None = None) -> Tensor:
@@ -78,10 +78,10 @@ class Whitened:
 
 
 def whiten(dictionary: Tensor, given_in: torch.dtype = torch.float64) -> Whitened:
-    """Decompose one dictionary (n, m), or one for every row (rows, n, m), in float64.
+    """Decompose one dictionary (n, m), or one per row (rows, n, m), in float64.
 
-    Singular values that are no more than the rounding of `given_in`, the dtype in which the numbers
-    were given, count as 0: atoms whose entries add up to 0 do so in float32 only roughly.
+    Singular values below the rounding of `given_in`, the dtype of the user's data, count as 0: in
+    float32 the entries of zero-mean atoms add up to 0 only approximately.
     """
     wide = dictionary.to(torch.float64)
     if _is_identity(wide):
@@ -95,7 +95,7 @@ def whiten(dictionary: Tensor, given_in: torch.dtype = torch.float64) -> Whitene
     kept = s > largest * rounding
     if dictionary.ndim == 2:
         u, s, basis, kept = u[:, kept], s[kept], basis[kept], kept[kept]
-    # What is not kept has an x̂ of 0 and no column in V: it takes no part.
+    # Dropped directions have x̂ = 0 and a zero row in V, so they have no effect.
     scale = torch.where(largest > 0, largest, 1.0)
     relative = torch.where(kept, s / scale, 1.0)
     return Whitened(
@@ -108,7 +108,7 @@ def whiten(dictionary: Tensor, given_in: torch.dtype = torch.float64) -> Whitene
 
 @dataclass(frozen=True)
 class Target(RowState):
-    """The rows in whitened coordinates and units in which they have length 1.
+    """The rows in whitened coordinates, scaled to length 1.
 
     With x̄ = x̂/u and the radius c/u, where u is the length of x in the range of D divided by σ, a
     code t of x̄ is the code u·t of x. So the solvers see the same numbers whatever the scale of x,
@@ -122,7 +122,7 @@ class Target(RowState):
 
     @classmethod
     def of(cls, x: Tensor, radius: float, white: Whitened) -> Self:
-        """Scale the rows of x, none of which may vanish in the range of D."""
+        """Scale the rows of x; each must have a nonzero part in the range of D."""
         peak = x.abs().amax(-1, keepdim=True)
         coordinates = white.whiten(x / peak)
         length = dot(coordinates, coordinates / white.metric).sqrt()
@@ -132,11 +132,11 @@ class Target(RowState):
         return cls(coordinates / length, scaled, unit, white)
 
     def binds(self, bound: Tensor) -> Tensor:
-        """Whether a lower bound on the norm of exact codes exceeds c, by more than rounding."""
+        """Return whether a lower bound on the norm of exact codes exceeds c, beyond rounding."""
         return bound > self.radius * (1 + 64 * torch.finfo(self.x.dtype).eps)
 
     def answer(self, code: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
-        """Turn a code and a dual vector of x̄ into those of x, the latter up to its length."""
+        """Return the code and the dual vector of x for those of x̄; the dual up to its length."""
         return (code * self.unit).to(code.dtype), self.white.unwhiten(dual)
 
 
@@ -156,10 +156,10 @@ def weighted_gram(white: Whitened, weights: Tensor) -> Tensor:
 
 
 def cholesky_factor(matrix: Tensor) -> Tensor:
-    """Factor positive semidefinite matrices (rows, k, k), in whose place they may be changed.
+    """Return Cholesky factors of positive semidefinite matrices (rows, k, k), which are changed.
 
-    The diagonal is raised by a rounding so that a semidefinite matrix can be factored; where that
-    is not enough the row gets NaN, which no line search accepts.
+    The diagonal is increased by a rounding so that a semidefinite matrix can be factored. If that
+    is not enough, the factor is NaN, which no line search accepts.
     """
     diagonal = matrix.diagonal(dim1=-2, dim2=-1)
     rounding = 4 * torch.finfo(matrix.dtype).eps
@@ -169,7 +169,7 @@ def cholesky_factor(matrix: Tensor) -> Tensor:
 
 
 def cholesky_solve(factor: Tensor, right: Tensor) -> Tensor:
-    """Solve for one right side a row, (rows, k), or several in the last axis, (rows, k, count)."""
+    """Solve for one right side per row, (rows, k), or for several, (rows, k, count)."""
     if right.ndim == 3:
         return torch.cholesky_solve(right, factor)
     return torch.cholesky_solve(right.unsqueeze(-1), factor).squeeze(-1)
@@ -182,7 +182,7 @@ def _is_identity(matrix: Tensor) -> bool:
 
 
 def dot(a: Tensor, b: Tensor) -> Tensor:
-    """Row by row, ⟨a, b⟩ with the axis kept: (rows, 1)."""
+    """⟨a, b⟩ for every row, with the axis kept: (rows, 1)."""
     product: Tensor = torch.linalg.vecdot(a, b)
     return product.unsqueeze(-1)
 
