@@ -1,6 +1,6 @@
 """Networks with a published name, in one registry."""
 
-from fwnet.models.classifiers import CodeClassifier, FeedForward
+from fwnet.models.classifiers import CodeClassifier
 from fwnet.models.coding_network import CodingNetwork
 from fwnet.models.conv_fwnet import ConvFWNet
 from fwnet.models.conv_lista import ConvLISTA
@@ -19,7 +19,6 @@ from fwnet.models.model import (
     restore_model,
     write_model,
 )
-from fwnet.models.patch_denoiser import PatchDenoiser
 from fwnet.models.srcnn import SRCNN
 from fwnet.models.vdsr import VDSR
 from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
@@ -36,12 +35,10 @@ __all__ = [
     "ConvLISTA",
     "DnCNN",
     "FWNet",
-    "FeedForward",
     "ImageModel",
     "LCoD",
     "Model",
     "ModelFileError",
-    "PatchDenoiser",
     "SignalModel",
     "create_model",
     "load_model",

@@ -6,7 +6,7 @@ import torch
 from sklearn.linear_model import orthogonal_mp
 
 from fwnet.data.images import ImageSet
-from fwnet.imaging.patch_coding import denoise_ksvd, patch_dictionary
+from fwnet.experiments.patch_coding import denoise_ksvd, patch_dictionary
 from fwnet.metrics import psnr
 
 
