@@ -8,22 +8,29 @@ from fwnet.bench.harness import Options, Report, Row
 
 __all__ = ["BENCHMARKS", "Options", "Report", "Row", "run_benchmark"]
 
-# name: (module, what it compares)
+# name: (module or module:function, what it compares)
 BENCHMARKS = {
     "codes": ("codes", "certified codes beside CVXPY with Clarabel (CPU), or a second (GPU)"),
-    "denoise": ("denoising", "seconds a megapixel beside DnCNN and BM3D; memory of 12 megapixels"),
+    "denoise": (
+        "restoration:denoise",
+        "seconds per megapixel beside DnCNN and BM3D; memory of 12 megapixels",
+    ),
     "dictionary": ("dictionary", "learning a dictionary at p = 1 beside scikit-learn's"),
     "import": ("imports", "import fwnet beside import torch"),
     "network": ("network", "a training step of the convolutional network: plain, compiled, fused"),
     "pool": ("pool", "pool_p beside a copy of the same bytes (GPU) or a convolution (CPU)"),
     "projection": ("projection", "LpBall.project beside Frank-Wolfe iterations"),
     "step": ("step", "the fused Frank-Wolfe step beside a copy of the same bytes"),
-    "upscale": ("upscaling", "seconds a megapixel beside VDSR; memory of a large picture"),
+    "upscale": (
+        "restoration:upscale",
+        "seconds per megapixel beside VDSR; memory of a large picture",
+    ),
 }
 
 
 def run_benchmark(name: str, options: Options) -> Report:
     """Run one of BENCHMARKS."""
-    module, _ = BENCHMARKS[name]
-    report: Report = importlib.import_module(f"fwnet.bench.{module}").run(options)
+    module, _, function = BENCHMARKS[name][0].partition(":")
+    work = getattr(importlib.import_module(f"fwnet.bench.{module}"), function or "run")
+    report: Report = work(options)
     return report

@@ -1,4 +1,4 @@
-"""A large picture in a process of its own, whose memory is that of nothing else."""
+"""Work on a large picture in a separate process, to measure its memory."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ import sys
 
 import torch
 
-from fwnet.models import ImageModel
-from fwnet.zoo import load_model
-
-__all__ = ["photo_alone", "shipped"]
+__all__ = ["photo_alone"]
 
 # `make` sets the name `image` and `work` uses it.
 SCRIPT = """
@@ -26,31 +23,24 @@ start = time.perf_counter()
 {work}
 seconds = time.perf_counter() - start
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # Linux counts KiB
-print(json.dumps({{"seconds": seconds, "peak_gib": peak}}))
+print(json.dumps({{"seconds": seconds, "peak memory of the process in GiB": peak}}))
 """
 
 
 def photo_alone(
     height: int, width: int, device: torch.device, work: str, make: str = "image = picture.copy()"
 ) -> dict[str, float]:
-    """Seconds, and the most memory of the process in GiB.
+    """Return seconds, and the peak memory of the process in GiB.
 
     Args:
-        height: Of the picture.
-        width: Of it.
-        device: Where to work.
-        work: What is done with `image` on `device`, in Python.
-        make: How `image` comes out of `picture`.
+        height: Height of the picture.
+        width: Width of the picture.
+        device: Where to compute.
+        work: Python code that works on `image` on `device`.
+        make: Python code that makes `image` from `picture`.
     """
     script = SCRIPT.format(make=make, work=work)
     arguments = [sys.executable, "-c", script, str(height), str(width), device.type]
     finished = subprocess.run(arguments, check=True, capture_output=True, text=True)
     figures: dict[str, float] = json.loads(finished.stdout)
     return figures
-
-
-def shipped(name: str) -> ImageModel:
-    """A network of the package that works on images."""
-    model = load_model(name)
-    assert isinstance(model, ImageModel)
-    return model

@@ -1,6 +1,6 @@
 """The command line: reads arguments, calls the library, shows progress. Nothing else.
 
-A file a command, or a few that are alike; `app` has them in the order in which --help lists them.
+One file per command, or per group of similar ones; `app` lists them in the order of --help.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from rich.console import Console
 
 import fwnet
 from fwnet.cli import bench, demo, encode, images, models, reproduce, train
+from fwnet.cli.arguments import Command
+from fwnet.restoration import RESTORATIONS
 
 __all__ = ["app", "main"]
 
@@ -26,18 +28,20 @@ app = typer.Typer(
     help="Lp-norm constrained coding with the Frank-Wolfe Network.",
     epilog="Start with [bold]fwnet demo[/bold]: it takes seconds and needs no data.",
 )
-app.command()(demo.demo)
-app.command()(bench.bench)
-app.command(epilog=encode.NOTES)(encode.encode)
-app.command(epilog=images.DENOISE_NOTES)(images.denoise)
-app.command(epilog=images.UPSCALE_NOTES)(images.upscale)
-app.command(epilog=reproduce.NOTES)(reproduce.reproduce)
-app.command()(models.models)
+app.command(cls=Command)(demo.demo)
+app.command(cls=Command)(bench.bench)
+app.command(cls=Command, epilog=encode.NOTES)(encode.encode)
+for kind in RESTORATIONS.values():
+    app.command(kind.name, cls=Command, help=kind.help, epilog=kind.notes + images.NOTES)(
+        images.restoration_command(kind)
+    )
+app.command(cls=Command, epilog=reproduce.NOTES)(reproduce.reproduce)
+app.command(cls=Command)(models.models)
 app.add_typer(train.train_app, name="train")
 
 
 def main() -> None:
-    """Run the command line; bad input ends with a line of explanation and exit code 2."""
+    """Run the command line. Bad input prints one line and exits with code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ∞ shows a question mark

@@ -1,32 +1,56 @@
-"""Arguments that several commands have, and what becomes of them."""
+"""Arguments that several commands share, and options made from the fields of dataclasses."""
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_type_hints
 
 import torch
 import typer
+from typer.core import TyperCommand
 
-__all__ = ["Device", "chosen_device", "make_folder"]
+from fwnet.errors import FwnetError
+from fwnet.hardware import choose_device
 
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+__all__ = [
+    "Command",
+    "Device",
+    "chosen_device",
+    "make_folder",
+    "option_parameters",
+    "with_parameters",
+]
+
+Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")]
+METAVARS = {int: "N", float: "X", list[float]: "X", Path: "PATH", str: "NAME"}
+
+
+class Command(TyperCommand):
+    """A command whose --help shows no type for flags."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters, flags without a name for their value."""
+        parameters = super().get_params(ctx)
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
 
 
 def chosen_device(name: str) -> torch.device:
-    """The device that --device names."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name not in ("cpu", "cuda"):
-        raise typer.BadParameter(f"expected auto, cpu or cuda, got {name!r}", param_hint="--device")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise typer.BadParameter("this machine has no CUDA device", param_hint="--device")
-    return torch.device(name)
+    """Return the device that --device names."""
+    try:
+        return choose_device(name)
+    except FwnetError as error:
+        raise typer.BadParameter(str(error), param_hint="--device") from error
 
 
 def make_folder(output: Path) -> None:
-    """Find out before the work whether its result can be written."""
+    """Make a folder; raise before the work if nothing can be written there."""
     try:
         output.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=output):
@@ -35,3 +59,76 @@ def make_folder(output: Path) -> None:
         raise typer.BadParameter(
             f"cannot write to {output}: {error.strerror}", param_hint="--output"
         ) from error
+
+
+def option_parameters(
+    kind: Any,
+    shown: Mapping[str, object] | None = None,
+    *,
+    panel: str | None = None,
+    unset: bool = False,
+) -> dict[str, inspect.Parameter]:
+    """Return one parameter of a command for every field of a dataclass.
+
+    Args:
+        kind: A dataclass whose fields have "help" in their metadata and, optionally, "shown" (the
+            default in words), "flags" and "metavar".
+        shown: Defaults in words, by field, that replace those.
+        panel: The heading in --help.
+        unset: Whether the default of every option is None, for "not given".
+    """
+    hints = get_type_hints(kind)
+    annotated: Any = Annotated  # made of values here, which no type checker follows
+    parameters = {}
+    for field in dataclasses.fields(kind):
+        about = field.metadata
+        hint = list[float] if hints[field.name] == tuple[float, ...] else hints[field.name]
+        words = (shown or {}).get(field.name, about.get("shown"))
+        if words is None and unset:
+            words = _in_words(field.default)
+        show: Any = True if words is None else str(words)
+        default = None if unset else field.default
+        option = typer.Option(
+            *about.get("flags") or (),
+            help=about["help"],
+            show_default=show if words is not None or default is not None else False,
+            metavar=about.get("metavar") or _metavar(hint),
+            rich_help_panel=panel,
+        )
+        parameters[field.name] = inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=annotated[hint | None if unset else hint, option],
+        )
+    return parameters
+
+
+def with_parameters(
+    function: Callable[..., None], name: str, parameters: Mapping[str, inspect.Parameter]
+) -> Callable[..., None]:
+    """Return a function of keywords as a command with these parameters."""
+
+    def command(**arguments: Any) -> None:
+        function(**arguments)
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    ordered = [parameter.replace(kind=keyword) for parameter in parameters.values()]
+    command.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in ordered}
+    command.__name__ = name
+    return command
+
+
+def _metavar(hint: Any) -> str | None:
+    """Return a short name for the values of an option."""
+    kinds = [kind for kind in get_args(hint) if kind is not type(None)]
+    if kinds and all(isinstance(kind, str) for kind in kinds):
+        return "NAME"  # one of several; the help text lists them
+    return METAVARS.get(kinds[0] if kinds and hint not in METAVARS else hint)
+
+
+def _in_words(default: Any) -> str | None:
+    if isinstance(default, tuple):
+        return " ".join(map(str, default))
+    return None if default is None else str(default)

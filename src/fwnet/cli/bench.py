@@ -22,7 +22,7 @@ __all__ = ["bench"]
 
 def bench(
     name: Annotated[
-        str | None, typer.Argument(help="Which benchmark; without it they are listed.")
+        str | None, typer.Argument(help="The benchmark to run; without it, list all.")
     ] = None,
     device: Device = "auto",
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a first look.")] = False,
@@ -62,7 +62,7 @@ def bench(
 
 
 def _print_report(console: Console, report: Report) -> None:
-    """Show ratios beside their targets."""
+    """Print ratios beside their targets."""
     table = Table("", "ratio", "target", "ms", "spread", "peak MiB", title=report.hardware)
     group = None
     for row in report.rows:

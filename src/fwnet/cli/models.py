@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from fwnet.cli.terminal import print_lines, say
+from fwnet.cli.terminal import print_lines, reported_errors
 
 if TYPE_CHECKING:
     from fwnet.zoo import Card
@@ -21,22 +21,18 @@ __all__ = ["models"]
 
 def models(
     name: Annotated[
-        str | None, typer.Argument(help="Which model to tell about; without it they are listed.")
+        str | None, typer.Argument(help="The model to describe; without it, list all.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """List the trained models that come with fwnet: what they do, and how well."""
-    from fwnet.models import ModelFileError
     from fwnet.zoo import find_card, list_models
 
-    try:
+    with reported_errors():
         cards = list_models() if name is None else [find_card(name)]
-    except ModelFileError as error:
-        say(f"Error: {error}")
-        raise typer.Exit(2) from error
     if as_json:
-        told = [dataclasses.asdict(card) for card in cards]
-        Console().print_json(json.dumps(told if name is None else told[0]))
+        shown = [dataclasses.asdict(card) for card in cards]
+        Console().print_json(json.dumps(shown if name is None else shown[0]))
     elif name is None:
         _print_models(cards)
     else:
@@ -44,7 +40,7 @@ def models(
 
 
 def _print_models(cards: list[Card]) -> None:
-    """Show the models that come with the package."""
+    """Print a table of the shipped models."""
     console = Console()
     if not cards:
         console.print("No trained models come with this version.")
@@ -63,16 +59,17 @@ def _print_models(cards: list[Card]) -> None:
                 size = f"{card.num_bytes / 1e6:.2f} MB"
                 table.add_row(card.name, f"{card.num_parameters:,}", size, figures)
     console.print(table)
-    console.print("fwnet models NAME tells all about one.", highlight=False)
+    console.print("fwnet models NAME describes one of them.", highlight=False)
 
 
 def _print_card(card: Card) -> None:
-    """Show everything that is known about a model."""
+    """Print everything that is known about a model."""
     facts = {
         "task": card.task,
+        "trained for": ", ".join(f"{name} {x}" for name, x in card.trained_for.items()),
         "class": card.model,
         "parameters": f"{card.num_parameters:,}",
-        "multiply-adds": f"{card.multiply_adds:,} a pixel",
+        "multiply-adds": f"{card.multiply_adds:,} per pixel",
         **{name: f"{value:.2f}" for name, value in card.figures.items()},
         "data": card.data,
         "their license": card.data_license,

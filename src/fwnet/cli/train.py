@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import typer
 
-from fwnet.cli import train_coder, train_denoise, train_upscale
+from fwnet.cli import train_coder, train_images
+from fwnet.cli.arguments import Command
+from fwnet.restoration import RESTORATIONS
 
 __all__ = ["train_app"]
 
@@ -16,6 +18,8 @@ def train_options() -> None:
     """Train a network on your own data."""
 
 
-train_app.command("coder", epilog=train_coder.NOTES)(train_coder.train_coder_command)
-train_app.command("denoise", epilog=train_denoise.NOTES)(train_denoise.train_denoise_command)
-train_app.command("upscale", epilog=train_upscale.NOTES)(train_upscale.train_upscale_command)
+train_app.command("coder", cls=Command, epilog=train_coder.NOTES)(train_coder.train_coder_command)
+for kind in RESTORATIONS.values():
+    train_app.command(kind.name, cls=Command, epilog=kind.train_notes + train_images.NOTES)(
+        train_images.training_command_for(kind)
+    )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from fwnet.cli.train_options import Run, Trained, training_command
-from fwnet.training import CodeRegression
+from fwnet.cli.train_options import Trained, training_command
+from fwnet.training import CodeRegression, TrainingConfig, TrainingRun
 
 __all__ = ["NOTES", "train_coder_command"]
 
@@ -31,7 +31,8 @@ On several processes or machines, with pip install 'fwnet\\[train]':
 def train_coder_command(
     signals: Annotated[Path, typer.Argument(help="An .npy, one signal x a row.")],
     codes: Annotated[Path, typer.Argument(help="An .npy, the code z of each signal.")],
-    run: Run,
+    run: TrainingRun,
+    settings: dict[str, Any],
     model: Annotated[str, typer.Option(help="FWNet, MLP, LISTA or LCoD.")] = "FWNet",
     num_layers: Annotated[int, typer.Option(help="T, the number of layers.")] = 6,
     dictionary: Annotated[
@@ -66,8 +67,8 @@ def train_coder_command(
     report = train_coder(
         signals,
         codes,
-        run.output,
-        config=run.config,
+        run.folder or "",
+        config=TrainingConfig(**settings),
         model=model,
         num_layers=num_layers,
         dictionary=dictionary,
@@ -76,7 +77,11 @@ def train_coder_command(
         radius=radius,
         share_weights=share_weights,
         validation=validation,
-        **run.arguments,
+        device=run.device,
+        resume=run.resume,
+        force=run.force,
+        checkpoint_seconds=run.checkpoint_seconds,
+        progress=run.progress,
     )
     lines = []
     if report.validation_error is not None:

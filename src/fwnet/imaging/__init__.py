@@ -1,28 +1,27 @@
-"""From image to image: denoise, upscale, and the classical methods beside the networks."""
+"""From image to image: restorations by networks, and the classical methods beside them."""
 
-from fwnet.imaging.denoiser import DEFAULT_MODELS, Denoised, Denoiser, denoise
 from fwnet.imaging.errors import ImageError
-from fwnet.imaging.file_denoiser import DenoisedFile, denoise_files
-from fwnet.imaging.file_runs import FailedFile, FileProgress, FinishedFile
-from fwnet.imaging.file_upscaler import UpscaledFile, upscale_files
 from fwnet.imaging.noise import estimate_noise
-from fwnet.imaging.upscaler import DEFAULT_UPSCALERS, Upscaler, upscale
+from fwnet.imaging.restored_files import (
+    FailedFile,
+    RestoredFile,
+    denoise_files,
+    restore_files,
+    upscale_files,
+)
+from fwnet.imaging.restorer import Restored, Restorer, denoise, restore, upscale
 
 __all__ = [
-    "DEFAULT_MODELS",
-    "DEFAULT_UPSCALERS",
-    "Denoised",
-    "DenoisedFile",
-    "Denoiser",
     "FailedFile",
-    "FileProgress",
-    "FinishedFile",
     "ImageError",
-    "UpscaledFile",
-    "Upscaler",
+    "Restored",
+    "RestoredFile",
+    "Restorer",
     "denoise",
     "denoise_files",
     "estimate_noise",
+    "restore",
+    "restore_files",
     "upscale",
     "upscale_files",
 ]

@@ -1,4 +1,4 @@
-"""What a user can mend, said in one line."""
+"""The error of images and image files."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ __all__ = ["ImageError"]
 
 
 class ImageError(FwnetError):
-    """An image, a file or an option that cannot be worked with, with what was expected."""
+    """An image, a file or an option that cannot be used; the message says what was expected."""

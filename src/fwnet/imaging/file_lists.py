@@ -1,4 +1,4 @@
-"""Which files are meant, and where their results go."""
+"""Find input files, and the places of their results."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Job:
 
     Attributes:
         source: The file.
-        place: Where its result goes.
-        problem: Why it cannot be worked on, if so.
-        compared: Where the picture of before and after goes, if one is wanted.
+        place: The file of its result.
+        problem: Why it cannot be done, if so.
+        compared: The file of the picture of before and after, if one is wanted.
     """
 
     source: Path
@@ -33,18 +33,18 @@ class Job:
 
 
 def list_jobs(inputs: Sequence[str], output: str, *, compare: bool = False) -> list[Job]:
-    """Find the files of the inputs, and a place for each.
+    """Find the files of the inputs, and a place for the result of each.
 
-    One file goes to `output`, or with its own name into it if that is a folder. All else goes into
-    a folder, which need not exist: files by their names, those of a folder by their places in it;
-    beside other inputs, a folder keeps its own name, too. A file in a format that is not written
-    goes to a .png.
+    The result of one file is `output`, or has the name of the file if `output` is a folder. Other
+    results go into a folder, which is made if needed: files keep their names, files in a folder
+    their relative paths; with several inputs, a folder also keeps its own name. A file in a format
+    that cannot be written becomes a .png.
 
     Args:
-        inputs: Files, folders, and patterns such as "*.png" that no shell has expanded.
+        inputs: Files, folders, and patterns such as "*.png".
         output: A file or a folder. A name that ends in a slash is a folder.
-        compare: Whether a picture of before and after is wanted, too, which needs a place as well:
-            NAME-compare.png, or NAME.SUFFIX-compare.png where several files would have that.
+        compare: Whether a picture of before and after is wanted: NAME-compare.png, or
+            NAME.SUFFIX-compare.png where several files would have that name.
     """
     jobs = _list_results(inputs, output)
     return _with_comparisons(jobs) if compare else jobs
@@ -65,7 +65,7 @@ def _list_results(inputs: Sequence[str], output: str) -> list[Job]:
 
 
 def _with_comparisons(jobs: list[Job]) -> list[Job]:
-    """Give each file a place for the picture of before and after that nothing else has."""
+    """Give each file an unused place for the picture of before and after."""
     wanted = Counter(_resolved(compare_path(job.place)) for job in jobs if job.problem is None)
     taken = {_resolved(path): job for job in jobs for path in (job.source, job.place)}
     settled = []
@@ -87,12 +87,12 @@ def _with_comparisons(jobs: list[Job]) -> list[Job]:
 
 
 def compare_path(place: Path, *, with_suffix: bool = False) -> Path:
-    """Where the picture of before and after goes."""
+    """Return the place of the picture of before and after."""
     return place.with_name(f"{place.name if with_suffix else place.stem}-compare.png")
 
 
 def _find(text: str, target: Path, alone: bool) -> Iterator[tuple[Path, Path, str | None]]:
-    """Yield the files that an input stands for, with their names below the output."""
+    """Yield the files of an input, with their names below the output."""
     if _is_pattern(text):
         matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207, for absolute patterns
         if not matches:
@@ -116,7 +116,7 @@ def _find_one(path: Path, target: Path, alone: bool) -> Iterator[tuple[Path, Pat
 
 
 def _images_below(folder: Path, target: Path) -> Iterator[Path]:
-    """Yield the images of a folder, in order, but for hidden files and earlier results."""
+    """Yield the images of a folder, sorted, without hidden files and earlier results."""
     results = _resolved(target)
     for root, folders, names in os.walk(folder):
         here = Path(root)
@@ -131,7 +131,7 @@ def _images_below(folder: Path, target: Path) -> Iterator[Path]:
 
 
 def _without_clashes(jobs: Iterator[Job]) -> Iterator[Job]:
-    """Refuse a place that another file's result has already; drop a file that is named twice."""
+    """Report a place that is used twice; drop a file that is named twice."""
     taken: dict[Path, Path] = {}
     for job in jobs:
         source, place = _resolved(job.source), _resolved(job.place)
@@ -154,8 +154,8 @@ def _is_pattern(text: str) -> bool:
     return glob.has_magic(text) and not _exists(Path(text))
 
 
-# What cannot be looked at (a name too long, a folder without permission) is no folder here and told
-# when it is read or written; pathlib raises.
+# Paths that cannot be checked (a name too long, a folder without permission) are no folders here,
+# and are reported when they are read or written; pathlib would raise.
 
 
 def _is_folder(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Images of any size in bounded memory: a network applied to tiles, as if to the whole."""
+"""Apply a network to tiles of an image, in bounded memory, with the result of the whole."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Tile", "apply_tiled", "cut_tiles"]
 
 @dataclass(frozen=True)
 class Tile:
-    """One tile: the pixels that it gives, and those that it has to see for that.
+    """One tile: the pixels to compute, and those needed for that.
 
     Attributes:
-        inner: Rows and columns of the image that are computed.
-        outer: Those with all pixels around that have an influence, as far as the image goes.
-        crop: Where the inner ones lie within the outer ones.
+        inner: Rows and columns of the image to compute.
+        outer: The same with a halo of all pixels that have an influence, within the image.
+        crop: The position of `inner` within `outer`.
     """
 
     inner: tuple[slice, slice]
@@ -33,8 +33,8 @@ class Tile:
 def cut_tiles(height: int, width: int, size: int, halo: int) -> Iterator[Tile]:
     """Cut an image into tiles of nearly the same size, none larger than size × size.
 
-    The halo ends where the image does: what a network takes to lie beyond it, zeros, it then sees
-    at the border of a tile exactly where it would see it in the whole image, and nowhere else.
+    The halo ends where the image does, so that a network sees zeros beyond the border of the image,
+    as it does for the whole image, and nowhere else.
     """
     for rows, columns in itertools.product(_cut(height, size), _cut(width, size)):
         (top, down), (left, across) = _widen(rows, halo, height), _widen(columns, halo, width)
@@ -62,20 +62,20 @@ def apply_tiled(
     progress: Callable[[int], None],
     scale: int = 1,
 ) -> None:
-    """Write the image that a network makes of an image to `output`, of the same dtype.
+    """Write the output of a network for an image to `output`, of the same dtype.
 
-    Only a tile at a time is there in floating point. Values are cut off to [0, 1], and rounded for
+    Only one tile at a time is in floating point. Values are clipped to [0, 1], and rounded for
     integers.
 
     Args:
         network: Takes (1, channels, h, w) in [0, 1] in float32, and returns
             (1, channels, scale·h, scale·w).
         colors: The image, (h, w, channels).
-        output: Where the result goes, (scale·h, scale·w, channels).
+        output: The result, (scale·h, scale·w, channels).
         size: The largest side of a tile, in pixels of the image, halo excluded.
-        halo: How far a pixel of the image can be and still change one of the result.
-        progress: Told the number of pixels of the result, tile by tile.
-        scale: How many times as high and wide the result is.
+        halo: How far away a pixel of the image can be and still change the result.
+        progress: Called with the number of pixels of the result after every tile.
+        scale: Scale factor of the result.
     """
     white = np.iinfo(colors.dtype).max if colors.dtype.kind == "u" else None
     height, width, _ = colors.shape

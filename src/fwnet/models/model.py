@@ -1,4 +1,4 @@
-"""What every model is: a module that knows how it was made, and so can be saved and made again."""
+"""The base class of all models: modules that can be saved to a file and loaded from it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from fwnet.hardware import choose_device
 from fwnet.models.weight_files import ModelFileError, read_weights, write_weights
 from fwnet.version import __version__
 
@@ -19,9 +20,10 @@ __all__ = [
     "MODELS",
     "Model",
     "SignalModel",
-    "check_device",
     "create_model",
     "load_model",
+    "model_from",
+    "parse_about",
     "read_model",
     "restore_model",
     "write_model",
@@ -34,8 +36,8 @@ METADATA_KEY = "fwnet"
 class Model(nn.Module, ABC):
     """A network with a published name. Every subclass is in the registry `MODELS`.
 
-    `config` holds the arguments of the constructor: plain numbers, words and lists, so that a file
-    can hold them. A `generator`, which only makes the initial weights, is left out.
+    `config` holds the arguments of the constructor as plain numbers, texts and lists, so that a
+    file can hold them. A `generator`, which only draws the initial weights, is left out.
     """
 
     config: dict[str, Any]
@@ -46,7 +48,7 @@ class Model(nn.Module, ABC):
             MODELS[cls.__name__] = cls
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Note the arguments before the constructor sees them."""
+        """Keep the arguments in `config` before the constructor sees them."""
         model = super().__new__(cls)
         # Partial, because copy.deepcopy makes an empty object and fills it in afterwards.
         bound = inspect.signature(cls).bind_partial(*args, **kwargs)
@@ -57,18 +59,18 @@ class Model(nn.Module, ABC):
         return model
 
     def watched(self) -> dict[str, float | list[float]]:
-        """The few learned numbers that are worth watching during training, by name."""
+        """Return the few learned numbers that are worth watching during training, by name."""
         return {}
 
     @property
     def num_parameters(self) -> int:
-        """How many numbers are learned."""
+        """The number of learned numbers."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def save(self, path: str | Path, notes: Mapping[str, Any] | None = None) -> None:
         """Write weights and configuration to one safetensors file, whole or not at all.
 
-        notes: What else the file should say, in JSON's kinds of values: data, command, figures.
+        notes: What else the file should say, as JSON values: data, command, figures.
         """
         about = {
             "model": type(self).__name__,
@@ -96,7 +98,7 @@ class SignalModel(Model):
 
 
 def _plain(value: Any) -> Any:
-    """A value as a file gives it back: numbers of NumPy and torch as Python's, tuples as lists."""
+    """Return a value as a file gives it back: Python numbers, and lists instead of tuples."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, list | tuple):
@@ -107,7 +109,7 @@ def _plain(value: Any) -> Any:
 
 
 def create_model(name: str, **config: Any) -> Model:
-    """Make a model of the registry from its name and the arguments of its constructor."""
+    """Make a model from its name in the registry and the arguments of its constructor."""
     if name not in MODELS:
         raise ValueError(f"model must be one of {', '.join(sorted(MODELS))}, got {name!r}")
     return MODELS[name](**config)
@@ -116,51 +118,55 @@ def create_model(name: str, **config: Any) -> Model:
 def load_model(
     path: str | Path, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
 ) -> Model:
-    """Make the model that `Model.save` wrote, in evaluation mode. Nothing is unpickled.
+    """Load the model that `Model.save` wrote, in evaluation mode. Nothing is unpickled.
 
     dtype: By default that of the weights in the file.
     """
-    check_device(device)
+    chosen = choose_device(device)
     about, weights = read_model(path)
-    try:
-        model = restore_model(about["model"], about["config"], weights, dtype)
-    except (TypeError, ValueError) as error:
-        raise ModelFileError(f"{path} holds a model that cannot be made here: {error}") from error
-    except RuntimeError as error:
-        lines = str(error).strip().splitlines()
-        raise ModelFileError(f"{path} does not fit its configuration: {lines[-1]}") from error
-    return model.to(device)
-
-
-def check_device(device: str | torch.device) -> None:
-    """Raise unless torch can compute there, on this machine."""
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:  # the latter where torch is built without CUDA
-        raise ValueError(
-            f"device must be cpu or another that torch has here, got {str(device)!r}"
-        ) from error
+    return model_from(path, about, weights, dtype).to(chosen)
 
 
 def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return what a file says of its model (model, config, version, notes), and the weights."""
+    """Return what a file says about its model (model, config, version, notes), and the weights."""
     try:
         weights, metadata = read_weights(Path(path))
     except OSError as error:  # a name too long, a folder without permission
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
+    return parse_about(path, metadata), weights
+
+
+def parse_about(path: str | Path, metadata: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the texts of a file say about its model; `path` is for error messages."""
     try:
-        about = json.loads(metadata[METADATA_KEY])
+        about: dict[str, Any] = json.loads(metadata[METADATA_KEY])
         _ = about["model"], about["config"]
     except (KeyError, TypeError, ValueError) as error:
         raise ModelFileError(
             f"{path} holds tensors but no fwnet model: expected a file that Model.save wrote"
         ) from error
-    return about, weights
+    return about
 
 
 def write_model(path: str | Path, about: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
     """Write such a file, whole or not at all."""
     write_weights(Path(path), weights, {METADATA_KEY: json.dumps(about)})
+
+
+def model_from(
+    path: str | Path,
+    about: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    dtype: torch.dtype | None = None,
+) -> Model:
+    """Make the model that a file describes; `path` is for error messages."""
+    try:
+        return restore_model(about["model"], about["config"], weights, dtype)
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"{path} holds a model that cannot be made here: {error}") from error
+    except RuntimeError as error:
+        lines = str(error).strip().splitlines()
+        raise ModelFileError(f"{path} does not fit its configuration: {lines[-1]}") from error
 
 
 def restore_model(
@@ -177,7 +183,7 @@ def restore_model(
     dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if dtype is None and len(dtypes) == 1:
         dtype = dtypes.pop()
-    # A model that has it already is left alone: what is fixed (p, γ) has more digits.
+    # A model that has this dtype already is left alone: fixed p and γ have more digits.
     if dtype is not None and any(weight.dtype != dtype for weight in model.parameters()):
         model.to(dtype)
     model.load_state_dict(weights)

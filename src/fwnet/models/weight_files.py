@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
-import os
-import secrets
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
 import safetensors.torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 
 from fwnet.errors import FwnetError
+from fwnet.files import write_whole
 
-__all__ = ["ModelFileError", "read_weights", "write_weights"]
+__all__ = ["ModelFileError", "parse_weights", "read_weights", "write_weights"]
 
 
 class ModelFileError(FwnetError):
-    """A file that holds no model, in one line."""
+    """A file that holds no usable model."""
 
 
 def write_weights(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write tensors through a temporary file, so that a kill leaves the old file or the new one."""
-    data = safetensors.torch.save(
-        {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, metadata
-    )
-    temporary = path.with_name(f".{path.name}-{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """Write tensors and texts through a temporary file: a kill leaves the old file or the new."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    write_whole(path, safetensors.torch.save(tensors, metadata))
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors of a file and the words beside them."""
+    """Return the tensors of a file and the texts beside them."""
     if not path.is_file():
-        what = "is not a file" if path.exists() else "does not exist"
-        raise ModelFileError(f"{path} {what}")
+        problem = "is not a file" if path.exists() else "does not exist"
+        raise ModelFileError(f"{path} {problem}")
+    return parse_weights(path, path.read_bytes())
+
+
+def parse_weights(path: Path, data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors and texts in the bytes of a file; `path` is for error messages."""
     try:
-        with safe_open(path, framework="pt") as file:
-            names = list(file.keys())
-            return {name: file.get_tensor(name) for name in names}, file.metadata() or {}
-    except (SafetensorError, OSError, ValueError) as error:
+        weights = safetensors.torch.load(data)
+        length = int.from_bytes(data[:8], "little")  # of the header, which holds the texts
+        metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
+    except (SafetensorError, ValueError) as error:
         raise ModelFileError(f"{path} is not a whole safetensors file: {error}") from error
+    return weights, metadata

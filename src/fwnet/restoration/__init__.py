@@ -1,1 +1,20 @@
-"""Restorations: how an image is degraded, and which network undoes it."""
+"""Restorations: one object each for what is degraded, and how a network undoes it."""
+
+from fwnet.restoration.denoising import Denoising
+from fwnet.restoration.recipe import Recipe, Settings
+from fwnet.restoration.restoration import Example, ImageSource, Restoration, option
+from fwnet.restoration.upscaling import Upscaling
+
+__all__ = [
+    "RESTORATIONS",
+    "Denoising",
+    "Example",
+    "ImageSource",
+    "Recipe",
+    "Restoration",
+    "Settings",
+    "Upscaling",
+    "option",
+]
+
+RESTORATIONS: dict[str, type[Restoration]] = {kind.name: kind for kind in (Denoising, Upscaling)}

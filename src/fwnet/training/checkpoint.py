@@ -1,9 +1,8 @@
-"""A training on disk: its settings, its history, and where it stands. Nothing is pickled."""
+"""A training on disk: settings, history and checkpoint. Nothing is pickled."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fwnet.errors import FwnetError
+from fwnet.files import write_whole
 from fwnet.models import Model, ModelFileError, read_weights, write_weights
 from fwnet.training.config import TrainingConfig
 
@@ -27,21 +27,21 @@ STATE, HISTORY, CONFIG, MODEL = (
 
 
 class TrainingError(FwnetError):
-    """A training that cannot begin or go on, in one line."""
+    """A training that cannot start or continue."""
 
 
 @dataclass
 class Position:
-    """Where a training stands between two steps.
+    """The state of a training between two steps.
 
     Attributes:
-        step: How many steps have been taken.
-        loss_sum: The sum of the losses of the epoch that is under way.
+        step: Number of steps taken.
+        loss_sum: Sum of the losses of the current epoch.
         best: The best validation figure so far.
-        best_epoch: The last epoch that it was seen after, where the weights of that are kept.
-        improved_epoch: The first one.
-        validation: The newest validation figure.
-        seconds: How long the training took, over all its parts.
+        best_epoch: The last epoch with that figure, if its weights are kept.
+        improved_epoch: The first epoch with that figure.
+        validation: The latest validation figure.
+        seconds: Duration of the training, over all its runs.
     """
 
     step: int = 0
@@ -55,11 +55,11 @@ class Position:
 
 @dataclass
 class KeptWeights:
-    """Weights beside those that are trained, by name.
+    """Weights besides those that are trained, by name.
 
     Attributes:
-        best: Those of the best epoch so far.
-        mean: The running mean of the parameters.
+        best: Weights of the best epoch so far.
+        mean: Running mean of the parameters.
     """
 
     best: dict[str, Tensor] = field(default_factory=dict)
@@ -67,9 +67,9 @@ class KeptWeights:
 
 
 def as_laid_out(value: Tensor, weight: Tensor) -> Tensor:
-    """A tensor on the device of a weight, with its numbers in the same order in memory.
+    """Return a tensor on the device of a weight, with the same memory layout.
 
-    Fused optimizers ask for that; on a GPU the weights of convolutions have channels last.
+    Fused optimizers need that; on a GPU the weights of convolutions have channels last.
     """
     if value.stride() == weight.stride():
         return value.to(weight.device)
@@ -78,28 +78,28 @@ def as_laid_out(value: Tensor, weight: Tensor) -> Tensor:
 
 
 def holds_training(folder: Path) -> bool:
-    """Whether a folder has files of a training, done or not."""
+    """Return whether a folder has files of a training, finished or not."""
     return any((folder / name).exists() for name in (STATE, HISTORY, CONFIG, MODEL))
 
 
 class TrainingFolder:
-    """The files of one training: model.safetensors when it is done, and what leads there."""
+    """The files of one training: checkpoint, history, settings and the final model."""
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
         self.path, self.identity = path, dict(identity)
         self.model_path = path / MODEL
 
     def check_unasked(self, *, resume: bool, force: bool) -> None:
-        """Raise if an earlier run would be lost that nobody spoke of."""
+        """Raise if an earlier run would be lost without `force`."""
         used = [name for name in (STATE, MODEL) if (self.path / name).exists()]
         if used and not force and not (resume and STATE in used):
-            go_on = "go on with --resume, " if STATE in used else ""
+            resumed = "continue with --resume, or " if STATE in used else ""
             raise TrainingError(
-                f"{self.path} already has a {used[0]}: {go_on}begin anew with --force"
+                f"{self.path} already has a {used[0]}: {resumed}start over with --force"
             )
 
     def prepare(self, config: TrainingConfig, *, resume: bool) -> None:
-        """Make the folder; without `resume`, empty it of an earlier run."""
+        """Make the folder; without `resume`, delete an earlier run."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if not (resume and self.has_checkpoint):
@@ -116,7 +116,7 @@ class TrainingFolder:
         kept: KeptWeights,
         position: Position,
     ) -> None:
-        """Put weights, optimizer and position into one file, replaced as a whole."""
+        """Write weights, optimizer and position to one file, whole or not at all."""
         tensors = {f"model.{name}": value for name, value in model.state_dict().items()}
         tensors |= {f"best.{name}": value for name, value in kept.best.items()}
         tensors |= {f"mean.{name}": value for name, value in kept.mean.items()}
@@ -130,7 +130,7 @@ class TrainingFolder:
     def load(
         self, model: Model, optimizer: torch.optim.Optimizer
     ) -> tuple[Position, KeptWeights] | None:
-        """Bring back what `save` kept; None where there is nothing yet."""
+        """Restore what `save` wrote; return None if there is no checkpoint."""
         if not self.has_checkpoint:
             return None
         try:
@@ -152,7 +152,7 @@ class TrainingFolder:
             state.setdefault(int(index), {})[key] = tensor
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": state, "param_groups": groups})
-        for weight, values in optimizer.state.items():  # a file keeps numbers, not their layout
+        for weight, values in optimizer.state.items():  # a file does not keep the memory layout
             for name, value in values.items():
                 if value.shape == weight.shape:
                     values[name] = as_laid_out(value, weight)
@@ -162,16 +162,16 @@ class TrainingFolder:
 
     @property
     def has_checkpoint(self) -> bool:
-        """Whether there is something to go on from."""
+        """Whether there is a checkpoint to continue from."""
         return (self.path / STATE).exists()
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Add one line to the history."""
+        """Append one line to the history."""
         with (self.path / HISTORY).open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")
 
     def history(self, until_step: int) -> list[dict[str, Any]]:
-        """Return the lines up to a step, and forget those after it: they will be written again."""
+        """Return the lines up to a step, and delete later ones: they will be written again."""
         path = self.path / HISTORY
         records = []
         if path.exists():
@@ -180,39 +180,36 @@ class TrainingFolder:
                     record = json.loads(line)
                     known = record["step"] <= until_step
                 except (ValueError, TypeError, KeyError):
-                    break  # a kill cut the last line short
+                    break  # the last line is incomplete after a kill
                 if known:
                     records.append(record)
-            temporary = path.with_suffix(".tmp")
-            lines = "".join(json.dumps(record) + "\n" for record in records)
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(lines)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
+            write_whole(path, "".join(json.dumps(record) + "\n" for record in records))
         return records
 
     def finish(self, model: Model, notes: Mapping[str, Any]) -> None:
-        """Write the model that was trained."""
+        """Write the trained model."""
         model.save(self.model_path, notes)
 
     def _check_identity(self, theirs: Mapping[str, Any]) -> None:
-        """Raise if the run was begun with something else."""
+        """Raise if the earlier run had other settings or data."""
         for key, ours in self.identity.items():
             before = theirs.get(key)
             if key == "config" and isinstance(before, dict):
-                before = {**TrainingConfig().as_dict(), **before}  # a setting that is newer
+                before = {
+                    **TrainingConfig().as_dict(),
+                    **before,
+                }  # settings that did not exist then
             if ours == before:
                 continue
             if key == "data":
-                difference = "was begun with other data"
+                difference = "was started with other data"
             else:
                 pairs = ({key: before}, {key: ours})
                 if isinstance(ours, dict) and isinstance(before, dict):
                     names = [name for name in ours if ours[name] != before.get(name)]
                     pairs = ({n: before.get(n) for n in names}, {n: ours[n] for n in names})
                 then, now = (", ".join(f"{n} {v!r}" for n, v in part.items()) for part in pairs)
-                difference = f"was begun with {then}, got {now}"
+                difference = f"was started with {then}, got {now}"
             raise TrainingError(
-                f"{self.path} {difference}: go on with the same, or begin anew with --force"
+                f"{self.path} {difference}: continue with the same, or start over with --force"
             )

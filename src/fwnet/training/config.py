@@ -1,4 +1,4 @@
-"""The settings of a training, in one place: as an object, as a file, as options of a command."""
+"""The settings of a training: an object, a TOML file, and options of a command."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ConfigError", "TrainingConfig"]
 
 
 class ConfigError(FwnetError):
-    """A setting that makes no sense, with what was expected."""
+    """A setting that is not valid; the message says what was expected."""
 
 
 def _setting(default: Any, explanation: str) -> Any:
@@ -28,41 +28,43 @@ def _setting(default: Any, explanation: str) -> Any:
 class TrainingConfig:
     """How to train; the same settings give the same weights.
 
-    Every field is a key of the file (TOML) and an option of `fwnet train`, with its explanation.
+    Every field is a key of the TOML file and an option of `fwnet train`.
     """
 
-    num_epochs: int = _setting(100, "How many times to go through the data.")
-    batch_size: int = _setting(100, "Samples a step, over all processes together.")
+    num_epochs: int = _setting(100, "Number of passes through the data.")
+    batch_size: int = _setting(100, "Samples per step, over all processes.")
     optimizer: Literal["adam", "sgd"] = _setting("adam", "adam, or sgd with momentum.")
-    learning_rate: float = _setting(1e-3, "Where the learning rate starts.")
-    momentum: float = _setting(0.9, "The momentum of sgd.")
+    learning_rate: float = _setting(1e-3, "Initial learning rate.")
+    momentum: float = _setting(0.9, "Momentum of sgd.")
     schedule: Literal["constant", "step", "cosine"] = _setting(
-        "cosine", "How the learning rate falls: constant, step (see decay_at) or cosine, to 0."
+        "cosine", "Learning rate over time: constant, step (see decay_at), or cosine (down to 0)."
     )
     decay_at: tuple[float, ...] = _setting(
-        (0.5, 0.75), "For step: after which parts of the training the rate falls."
+        (0.5, 0.75), "For step: fractions of the training after which the rate falls."
     )
-    decay_factor: float = _setting(0.1, "For step: what the rate is multiplied by.")
-    clip_norm: float | None = _setting(None, "Largest norm of a gradient; longer ones are cut.")
+    decay_factor: float = _setting(0.1, "For step: factor of the rate at each fall.")
+    clip_norm: float | None = _setting(
+        None, "Largest norm of a gradient; larger ones are scaled down."
+    )
     weight_decay: float = _setting(
-        2e-4, "The factor λ of λ/2·‖W‖² in the objective. On matrices alone, never on p or γ."
+        2e-4, "Factor λ of λ/2·‖W‖² in the objective, on matrices only, never on p or γ."
     )
     average: float = _setting(
         0.0,
-        "The factor a step of a running mean of the weights, 0.999 say. The mean is what is "
-        "validated and kept; 0 keeps the last weights.",
+        "Factor per step of a running mean of the weights, such as 0.999. The mean is validated "
+        "and kept; 0 keeps the last weights.",
     )
     precision: Literal["float32", "tf32", "bf16"] = _setting(
-        "float32", "Of matrix products: float32, or on a GPU tf32 or bf16."
+        "float32", "Precision of matrix products: float32, or on a GPU tf32 or bf16."
     )
     compile: bool = _setting(
         False,
-        "Let torch.compile fuse operators: faster on a CPU once compiled; needs a C++ compiler.",
+        "Use torch.compile: faster on a CPU once compiled; needs a C++ compiler.",
     )
-    seed: int = _setting(0, "Of the initial weights, the order of samples and other randomness.")
+    seed: int = _setting(0, "Seed of initial weights, order of samples and all other randomness.")
 
     def __post_init__(self) -> None:
-        """Raise for what makes no sense, saying what would."""
+        """Raise for a setting that is not valid."""
         hints = get_type_hints(type(self))
         for name, hint in hints.items():
             choices = get_args(hint)
@@ -87,18 +89,18 @@ class TrainingConfig:
             "decay_at",
             self.decay_at,
             lambda v: not isinstance(v, str) and all(0 < part < 1 for part in v),
-            "a list of parts in (0, 1)",
+            "a list of fractions in (0, 1)",
         )
         object.__setattr__(self, "decay_at", tuple(self.decay_at))
 
     @classmethod
     def read(cls, path: str | Path, **changes: Any) -> Self:
-        """Read a file of settings; those not in it keep their defaults. `changes` go before it."""
+        """Read a file of settings. Missing ones keep their defaults; `changes` come first."""
         return cls(**{**cls.read_settings(path), **changes})
 
     @classmethod
     def read_settings(cls, path: str | Path) -> dict[str, Any]:
-        """Read the settings that a file has, by name."""
+        """Read the settings in a file, by name."""
         try:
             with Path(path).open("rb") as file:
                 settings = tomllib.load(file)
@@ -113,7 +115,7 @@ class TrainingConfig:
         return settings
 
     def write(self, path: str | Path) -> None:
-        """Write a file that `read` understands."""
+        """Write a file for `read`."""
         lines = [
             f"{name} = {json.dumps(value)}"
             for name, value in self.as_dict().items()
@@ -122,12 +124,12 @@ class TrainingConfig:
         Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     def as_dict(self) -> dict[str, Any]:
-        """All settings by name, as JSON holds them."""
+        """Return all settings by name, as JSON values."""
         settings = dataclasses.asdict(self)
         return {**settings, "decay_at": list(self.decay_at)}
 
     def learning_rate_at(self, step: int, num_steps: int) -> float:
-        """The learning rate of a step, counted from 0."""
+        """Return the learning rate of a step, counted from 0."""
         done = step / num_steps
         if self.schedule == "cosine":
             return self.learning_rate * 0.5 * (1 + math.cos(math.pi * done))

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM between two steps, where everything fits together, not within one."""
+"""Handle Ctrl-C and SIGTERM between two steps, when the state is consistent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Interrupts", "deferred_interrupts"]
 
 
 class Interrupts:
-    """Whether somebody asked to stop."""
+    """Whether the user asked to stop."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -21,9 +21,9 @@ class Interrupts:
 
 @contextmanager
 def deferred_interrupts() -> Iterator[Interrupts]:
-    """Note the first Ctrl-C or SIGTERM instead of raising it; a second one acts at once.
+    """Record the first Ctrl-C or SIGTERM instead of raising it; a second one acts at once.
 
-    Signals reach the main thread alone; elsewhere nothing is deferred.
+    Signals reach only the main thread; elsewhere nothing is deferred.
     """
     interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""Images of any folder to learn from, and some of them held back."""
+"""Images to learn from: those of a folder, or default ones, and some held back."""
 
 from __future__ import annotations
 
@@ -8,55 +8,27 @@ from pathlib import Path
 
 import numpy as np
 
-from fwnet.data import (
-    DataError,
-    ImageSet,
-    berkeley_files,
-    berkeley_training_files,
-    berkeley_validation_files,
-    image_files,
-    t91_files,
-    without_bsd68,
-)
-from fwnet.progress import Progress, ProgressCallback
+from fwnet.data import DataError, ImageSet, image_files
+from fwnet.progress import Progress
+from fwnet.restoration import Restoration
 from fwnet.training.checkpoint import holds_training
+from fwnet.training.run import TrainingRun
 
-__all__ = [
-    "ImageSource",
-    "LearningImages",
-    "files_for_denoising",
-    "files_for_upscaling",
-    "read_learning_images",
-]
+__all__ = ["LearningImages", "read_learning_images"]
 
 NUM_HELD = 12  # or a tenth of a folder, if that is fewer
-NUM_TOLD = 10  # of the files that cannot be read
-PICTURE = "history.png"  # what the command line draws into the folder of a training
+NUM_NAMED = 10  # unreadable files that are reported one by one
+PICTURE = "history.png"  # drawn into the folder of a training by the command line
 BERKELEY = "of the Berkeley segmentation data set (BSDS500)"
 
 
 @dataclass(frozen=True)
-class ImageSource:
-    """Files to learn from.
-
-    Attributes:
-        files: Where the images are.
-        description: What they are, in words that may follow "images".
-        held_files: Others to validate with; None where some of the files are held back.
-    """
-
-    files: list[Path]
-    description: str
-    held_files: list[Path] | None = None
-
-
-@dataclass(frozen=True)
 class LearningImages:
-    """What came out of the files.
+    """Images that were read.
 
     Attributes:
         learn: Images to learn from.
-        held: Others to validate with, if any.
+        held: Other images to validate with, if any.
         description: What they are, in words.
     """
 
@@ -65,73 +37,27 @@ class LearningImages:
     description: str
 
 
-def files_for_denoising(
-    folder: str | Path | None, output: Path, tell: Callable[[str], None]
-) -> ImageSource:
-    """The images in a folder and those below it, or those of Berkeley; without BSD68.
-
-    Args:
-        folder: Where they are; None for the Berkeley images (`fwnet.data.berkeley_files`).
-        output: The folder of the training that is to come. Its picture of the history is none of
-            them, and neither are those of other trainings.
-        tell: Called with a line if test images are left out.
-    """
-    if folder is None:
-        files, test_files = berkeley_files()
-        num_test, source = len(test_files), BERKELEY
-    else:
-        found = _files_in(folder, output)
-        files = without_bsd68(found)
-        num_test, source = len(found) - len(files), f"in {folder}"
-    if num_test:
-        tell(
-            f"{num_test} of {num_test + len(files)} images are those of BSD68, which denoisers are "
-            "tested on: they are left out."
-        )
-        source += " outside BSD68"
-    return ImageSource(files, source)
-
-
-def files_for_upscaling(
-    folder: str | Path | None, output: Path, num_held: int | None = None
-) -> ImageSource:
-    """The images in a folder and those below it, or T91 and Berkeley images.
-
-    Args:
-        folder: Where they are; None for the 91 images and 199 that Berkeley trains with, which
-            are validated with images that Berkeley tests with.
-        output: As in `files_for_denoising`.
-        num_held: How many those are; None for 12.
-    """
-    if folder is not None:
-        return ImageSource(_files_in(folder, output), f"in {folder}")
-    count = NUM_HELD if num_held is None else num_held
-    files = [*t91_files(), *berkeley_training_files()]  # in this order: the second may download
-    held = berkeley_validation_files(count=count) if count else []
-    return ImageSource(files, f"of T91 and {BERKELEY}", held)
-
-
 def read_learning_images(
-    source: ImageSource,
-    read: Callable[[Path], np.ndarray],
-    *,
+    restoration: Restoration,
+    folder: str | Path | None,
+    run: TrainingRun,
     crop_size: int,
     num_held: int | None = None,
-    tell: Callable[[str], None],
-    progress: ProgressCallback,
 ) -> LearningImages:
-    """Read images as far as they can be learned from.
+    """Read images for a training. Unreadable and small ones are reported and skipped.
 
     Args:
-        source: Their files.
-        read: From a file to uint8 of shape (height, width, channel).
+        restoration: Chooses the files and reads them.
+        folder: A folder of images, with its subfolders; None for default images.
+        run: Reports progress and warnings. Pictures of training histories are not learned from.
         crop_size: Images with a shorter side are skipped.
-        num_held: How many of the files are held back; None for 12, or a tenth if that is fewer.
-        tell: Called with a line for everything that is skipped.
-        progress: Called after every file.
+        num_held: How many images to hold back; None for 12, or a tenth if that is fewer.
     """
+    found = None if folder is None else _files_in(folder, Path(run.folder or "."))
+    where = BERKELEY if folder is None else f"in {folder}"
+    source = restoration.source(found, where, NUM_HELD if num_held is None else num_held, run.warn)
     others = source.held_files
-    images = _read([*source.files, *(others or [])], read, crop_size, tell, progress)
+    images = _read([*source.files, *(others or [])], restoration.read, crop_size, run)
     if others is None:
         learn, held = _hold_back(images, num_held)
         count, those = len(images), "of them held back"
@@ -162,18 +88,14 @@ def _files_in(folder: str | Path, output: Path) -> list[Path]:
 
 
 def _is_history(path: Path, output: Path) -> bool:
-    """Whether a file is the picture of a training, in whose folder there may be photos as well."""
+    """Return whether a file is the picture of a training; its folder may hold photos as well."""
     if path.name != PICTURE:
         return False
     return path.parent.resolve() == output.resolve() or holds_training(path.parent)
 
 
 def _read(
-    files: list[Path],
-    read: Callable[[Path], np.ndarray],
-    crop_size: int,
-    tell: Callable[[str], None],
-    progress: ProgressCallback,
+    files: list[Path], read: Callable[[Path], np.ndarray], crop_size: int, run: TrainingRun
 ) -> ImageSet:
     arrays: list[np.ndarray] = []
     names: list[str] = []
@@ -189,13 +111,13 @@ def _read(
             else:
                 arrays.append(pixels)
                 names.append(str(path))
-        progress(Progress("reading images", index + 1, len(files), "files"))
-    for reason in reasons[:NUM_TOLD]:
-        tell(f"Warning: {reason}; it is skipped.")
-    if len(reasons) > NUM_TOLD:
-        tell(f"Warning: {len(reasons)} of {len(files)} files cannot be read and are skipped.")
+        run.progress(Progress("reading images", index + 1, len(files), "files"))
+    for reason in reasons[:NUM_NAMED]:
+        run.warn(f"Warning: {reason}; it is skipped.")
+    if len(reasons) > NUM_NAMED:
+        run.warn(f"Warning: {len(reasons)} of {len(files)} files cannot be read and are skipped.")
     if num_small:
-        tell(
+        run.warn(
             f"Warning: {num_small} of {len(files)} images {'is' if num_small == 1 else 'are'} "
             f"smaller than a crop of {crop_size} × {crop_size} and skipped."
         )

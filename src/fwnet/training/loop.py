@@ -25,22 +25,22 @@ from fwnet.training.task import Task
 
 __all__ = ["DivergedError", "TrainingResult", "train"]
 
-LOOK_SECONDS = 0.2  # how often the loss is read back, reported and checked
-STEPS_BETWEEN_CLOCKS = 20  # of several processes: they have to agree on what they saw
+LOOK_SECONDS = 0.2  # how often the loss is read, reported and checked
+STEPS_BETWEEN_CLOCKS = 20  # with several processes, which have to agree
 
 
 class DivergedError(TrainingError):
-    """The loss is no longer a number."""
+    """The loss, a weight or a validation figure is no longer finite."""
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What came of it.
+    """The result of a training.
 
     Attributes:
-        history: One record an epoch: step, epoch, loss, learning_rate, validation, p, gamma, …
-        seconds: How long the training took, over all its parts.
-        best_epoch: The epoch whose weights the model now has, where there was a validation.
+        history: One record per epoch: step, epoch, loss, learning_rate, validation, p, gamma, …
+        seconds: Duration of the training, over all its runs.
+        best_epoch: The epoch whose weights the model has, if there was a validation.
     """
 
     history: list[dict[str, Any]]
@@ -61,9 +61,9 @@ def train(
 ) -> TrainingResult:
     """min_θ mean loss(f_θ) by stochastic gradients; the model is trained in place.
 
-    The result depends on the model, the data and the settings alone: a training that was killed at
-    any moment and goes on with `resume` ends with the same weights, bit for bit, on a CPU with the
-    same number of threads.
+    The result depends only on the model, the data and the settings: a training that is killed and
+    continued with `resume` ends with the same weights, bit for bit, on a CPU with the same number
+    of threads.
 
     Args:
         model: The network, with its initial weights.
@@ -71,12 +71,11 @@ def train(
         config: The settings.
         run: Device, folder, checkpoints and progress; by default on the CPU, keeping nothing.
         keep_best: End with the weights of the epoch that had the best validation figure.
-        patience: End early when that figure did not improve for so many epochs.
-        identity: What else must be the same for a run to go on; a difference is told by its name.
-        notes: What the file of the model should say beside settings and figures.
+        patience: Stop when that figure has not improved for this many epochs.
+        identity: What else must be the same for a run to continue; by name, for messages.
+        notes: What the model file should say besides settings and figures.
 
-    Raises `DivergedError` when the loss is no longer a number; the last checkpoint before is
-    kept.
+    Raises `DivergedError` when the loss is no longer finite; the last good checkpoint is kept.
     """
     run = run or TrainingRun()
     processes = Processes(torch.device(run.device))
@@ -85,7 +84,7 @@ def train(
     if run.folder is not None:
         folder = TrainingFolder(
             Path(run.folder),
-            {  # in the order in which differences are told: those that a user made come first
+            {  # in the order in which differences are reported: the user's own come first
                 **(identity or {}),
                 "config": config.as_dict(),
                 "model": type(model).__name__,
@@ -96,12 +95,12 @@ def train(
             },
         )
         folder.check_unasked(resume=run.resume, force=run.force)
-        processes.wait()  # until all have looked, before the first one changes anything
+        processes.wait()  # until all have checked, before the first one changes anything
         if processes.is_first:
             folder.prepare(config, resume=run.resume)
         processes.wait()
     model.to(processes.device).train()
-    if processes.device.type == "cuda":  # where convolutions want the channels of a place together
+    if processes.device.type == "cuda":  # where convolutions are faster with channels last
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     training = _Training(
         model, task.to(processes.device), config, processes, rows, folder, keep_best, patience
@@ -124,7 +123,7 @@ def train(
 
 
 class _Training:
-    """A training under way."""
+    """A running training."""
 
     def __init__(
         self,
@@ -141,7 +140,7 @@ class _Training:
         self.processes, self.folder, self.keep_best = processes, folder, keep_best
         self.patience, self.rows = patience, rows
         self.optimizer = make_optimizer(model, config)
-        # A recording is made of one process's work; averages over processes are not in it.
+        # A recorded graph has no averages over processes.
         record = processes.device.type == "cuda" and processes.count == 1
         called = processes.prepare(model)
         if config.compile:
@@ -157,7 +156,7 @@ class _Training:
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=processes.device)
 
     def restore(self) -> None:
-        """Take up an earlier run, where the folder has one."""
+        """Continue an earlier run, if the folder has one."""
         if self.folder is None:
             return
         kept = self.folder.load(self.model, self.optimizer)
@@ -169,7 +168,7 @@ class _Training:
             self.history = self.folder.history(self.position.step)
 
     def go(self, checkpoint_seconds: float, report: ProgressCallback) -> TrainingResult:
-        """Take the steps that are left."""
+        """Take the remaining steps."""
         config, position = self.config, self.position
         start = time.monotonic() - position.seconds
         last_look = last_save = time.monotonic()
@@ -231,7 +230,7 @@ class _Training:
             weight.data, self.kept.mean[name] = mean, weight.data
 
     def _look(self, rate: float, epoch_ends: bool, report: ProgressCallback) -> None:
-        """Read the loss back; at the end of an epoch validate and write the history."""
+        """Read the loss; at the end of an epoch validate and write the history."""
         position = self.position
         steps = (position.step - 1) % self.steps_per_epoch + 1
         loss = self.loss_sum.item() / steps
@@ -252,7 +251,7 @@ class _Training:
         report(Progress(stage, position.step, self.num_steps, figures={**figures, **watched}))
 
     def _has_levelled_off(self) -> bool:
-        """Whether the validation figure has not improved for as long as one was to wait."""
+        """Return whether the validation figure has not improved for `patience` epochs."""
         epochs = self.position.step / self.steps_per_epoch
         return (
             self.patience is not None
@@ -269,7 +268,7 @@ class _Training:
             kept = f"; the last good checkpoint is in {self.folder.path}"
         return DivergedError(
             f"{what} in epoch {epoch} (step {self.position.step}) at learning rate {rate:.3g}: "
-            f"begin anew with a smaller learning_rate or a clip_norm{kept}"
+            f"start over with a smaller learning_rate or a clip_norm{kept}"
         )
 
     def _end_epoch(
@@ -293,7 +292,7 @@ class _Training:
             record["validation"] = figure
             if figure < self.position.best:
                 self.position.improved_epoch = epoch
-            # Of epochs that are equally good the last: figures that are counts are often equal.
+            # Of equally good epochs the last: figures that are counts are often equal.
             if self.keep_best and figure <= self.position.best:
                 self.position.best_epoch = epoch
                 self.kept.best = {

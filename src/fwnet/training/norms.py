@@ -1,4 +1,4 @@
-"""Batch normalization beside a running mean of the weights."""
+"""Batch normalization with a running mean of the weights."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NUM_BATCHES = 32
 def estimate_norms(
     model: nn.Module, task: Task, config: TrainingConfig, step: int, rows: slice
 ) -> None:
-    """Measure anew, on the latest batches, the means and variances that the model normalizes by.
+    """Estimate the statistics of batch normalization from the latest batches.
 
-    Those that were kept while it was trained belong to other weights than their running mean.
+    Those collected during training belong to other weights than their running mean.
     """
     norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
     if not norms:

@@ -1,4 +1,4 @@
-"""The history of a training as a picture."""
+"""Draw the history of a training."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["draw_history"]
 
 
 def draw_history(history: Sequence[Mapping[str, Any]], shown: ShownFigure) -> Figure:
-    """Loss and validation by epoch, and beside them the learned numbers: p, γ, …
+    """Draw loss, validation and learned numbers (p, γ, …) by epoch.
 
-    Where the loss tells the same as the validation figure, both have one picture.
+    Where the loss is proportional to the validation figure, both share one plot.
     """
     last = history[-1]
     watched = [

@@ -1,4 +1,4 @@
-"""One process or several: what changes when `accelerate launch` starts the training."""
+"""One process, or several that `accelerate launch` started."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["Processes"]
 class Processes:
     """The share of this process in every batch, and the mean over all processes.
 
-    Under `accelerate launch` each process takes an equal part of a batch and gradients are
-    averaged, which gives the gradient of the whole batch. Started plainly, there is one process and
+    With `accelerate launch`, each process takes an equal part of a batch and gradients are
+    averaged, which gives the gradient of the whole batch. Otherwise there is one process, and
     Accelerate is not needed.
     """
 
@@ -37,7 +37,7 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the process that writes and reports."""
+        """Whether this process writes and reports."""
         return self.rank == 0
 
     def prepare(self, model: nn.Module) -> nn.Module:
@@ -48,7 +48,7 @@ class Processes:
         return prepared
 
     def rows(self, batch_size: int) -> slice:
-        """The rows of a batch that this process computes."""
+        """Return the rows of a batch that this process computes."""
         if batch_size % self.count:
             raise ValueError(
                 f"batch_size must be a multiple of the number of processes, {self.count}, "
@@ -58,20 +58,20 @@ class Processes:
         return slice(self.rank * share, (self.rank + 1) * share)
 
     def mean(self, value: Tensor) -> Tensor:
-        """The mean of a number over all processes."""
+        """Return the mean of a number over all processes."""
         if self._accelerator is None:
             return value
         reduced: Tensor = self._accelerator.reduce(value, reduction="mean")
         return reduced
 
     def agree(self, decision: bool) -> bool:
-        """What the first process decided: clocks differ, decisions must not."""
+        """Return the decision of the first process: clocks differ, decisions must not."""
         if self._accelerator is None:
             return decision
         answer = torch.tensor(float(decision and self.is_first), device=self.device)
         return bool(self._accelerator.reduce(answer, reduction="sum") > 0)
 
     def wait(self) -> None:
-        """Return when all processes are here."""
+        """Wait for all processes."""
         if self._accelerator is not None:
             self._accelerator.wait_for_everyone()

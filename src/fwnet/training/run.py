@@ -1,4 +1,4 @@
-"""Where a training happens and to whom it reports: one object from the command line to the loop."""
+"""Where a training runs and what it reports to: one object from the command line to the loop."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["TrainingRun"]
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """What a training is told beside its model, its data and its settings.
+    """What a training needs besides its model, its data and its settings.
 
     Attributes:
-        folder: Where checkpoints, history and the final model.safetensors go; None keeps nothing.
+        folder: Folder for checkpoints, history and the final model.safetensors; None for none.
         device: Where to train.
-        resume: Continue an earlier run with the same settings from its checkpoint, if there is one.
-        force: Start over although the folder holds an earlier run.
-        checkpoint_seconds: The most work that a kill may cost.
+        resume: Continue an earlier run with the same settings, if there is one.
+        force: Start over although the folder has an earlier run.
+        checkpoint_seconds: Seconds between checkpoints: the most work that a kill loses.
         progress: Called a few times per second and after every epoch.
-        warn: Called with a line for everything that is skipped.
+        warn: Called with a line for every problem that does not stop the training.
     """
 
     folder: str | Path | None = None

@@ -1,4 +1,4 @@
-"""One step of training: forward, backward, clip, update. On a GPU, as a recorded graph."""
+"""One training step: forward, backward, clip, update. On a GPU, a recorded graph."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fwnet.training.task import Task
 
 __all__ = ["TrainingStep", "make_optimizer", "matrix_precision"]
 
-WARMUP_STEPS = 3  # taken one kernel at a time before a graph is recorded
+WARMUP_STEPS = 3  # before a graph is recorded
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
-    """Adam, or SGD with momentum; decay on matrices and kernels, never on p, γ or thresholds."""
+    """Make Adam, or SGD with momentum; decay is for matrices and kernels only."""
     parameters = [weight for weight in model.parameters() if weight.requires_grad]
     groups: list[dict[str, Any]] = [
         {"params": [w for w in parameters if w.ndim >= 2], "weight_decay": config.weight_decay},
@@ -35,7 +35,7 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
 
 
 class TrainingStep:
-    """θ ← θ − update(∇loss). Batches have one shape, so that a GPU can replay one recording."""
+    """θ ← θ − update(∇loss). Batches have one shape, so that a GPU can replay one graph."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class TrainingStep:
         self._set_learning_rate(learning_rate)
         if not self.record:
             return self._take(batch)
-        # From the first step on in the same memory: a compiled model that sees other strides while
-        # a graph is recorded would be compiled again, which is not possible then.
+        # Always in the same memory: with other strides a compiled model would be compiled again,
+        # which is not possible while a graph is recorded.
         if not self._batch:
             self._batch = tuple(part.clone() for part in batch)
         for kept, fresh in zip(self._batch, batch, strict=True):
@@ -102,10 +102,9 @@ class TrainingStep:
 
 @contextmanager
 def matrix_precision(config: TrainingConfig) -> Iterator[None]:
-    """Let products and convolutions on a GPU be faster where the settings allow it; put it back.
+    """Allow faster products and convolutions on a GPU, if the settings say so; then undo that.
 
-    TF32, and the convolution algorithms that are the fastest here: they may round differently from
-    one run to the next.
+    That is TF32, and the fastest convolution algorithms, which may round differently between runs.
     """
     fast = config.precision != "float32"
     convolutions = torch.backends.cudnn

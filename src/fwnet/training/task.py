@@ -1,4 +1,4 @@
-"""What is learned: batches, loss, and a look at data that is not trained on."""
+"""What is learned: batches, loss and validation."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["Classification", "CodeRegression", "ShownFigure", "Task"]
 
 @dataclass(frozen=True)
 class ShownFigure:
-    """How people are shown what `Task.validate` gives.
+    """How the figure of `Task.validate` is shown.
 
     Attributes:
-        name: What stands beside the axis of a picture.
-        unit: What stands after a number.
-        scale: From the figure to the number that is shown.
-        loss_factor: What turns the loss into the figure of the same samples, where a factor does.
+        name: The label of the axis in a picture.
+        unit: The unit after a number.
+        scale: Converts the figure to the number that is shown.
+        loss_factor: Factor from the loss to the figure, if they are proportional.
     """
 
     name: str
@@ -37,14 +37,14 @@ class ShownFigure:
     loss_factor: float | None = None
 
     def text(self, figure: float) -> str:
-        """The number with its unit."""
+        """Return the number with its unit."""
         return f"{self.scale(figure):.4g} {self.unit}".rstrip()
 
 
 class Task(ABC):
-    """Data and loss. A batch depends on the settings and the number of the step alone.
+    """Data and loss. A batch depends only on the settings and the number of the step.
 
-    So a training that was stopped goes on where it was, without replaying what was drawn before.
+    So a stopped training continues exactly where it was.
     """
 
     shown: ClassVar[ShownFigure] = ShownFigure("figure")
@@ -55,32 +55,32 @@ class Task(ABC):
 
     @abstractmethod
     def steps_per_epoch(self, config: TrainingConfig) -> int:
-        """How many batches make an epoch; all have the same size."""
+        """Return the number of batches per epoch; all have the same size."""
 
     @abstractmethod
     def batch(self, step: int, rows: slice, config: TrainingConfig) -> tuple[Tensor, ...]:
-        """Return some rows of the batch of a step: all of them, or the share of one process."""
+        """Return some rows of the batch of a step: all, or the share of one process."""
 
     @abstractmethod
     def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
-        """The mean over the rows of a batch, 0-dim."""
+        """Return the mean over the rows of a batch, 0-dim."""
 
     @abstractmethod
     def validate(self, model: nn.Module) -> float | None:
-        """A figure, the smaller the better, on data that is not trained on; None without such."""
+        """Return a figure on validation data, the smaller the better; None without such data."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """A digest of the data: a training is not continued on other data."""
+        """Return a digest of the data: a training is not continued with other data."""
 
 
 class Pairs(Task):
-    """Inputs with their targets, held in memory; subclasses say what the loss is.
+    """Inputs with their targets, held in memory; subclasses define the loss.
 
     Args:
-        inputs: What the model sees, one a row.
-        targets: What it is to make of them, one a row.
-        validation_inputs: Inputs that are not trained on, if there are any.
+        inputs: Inputs of the model, one per row.
+        targets: The wanted outputs, one per row.
+        validation_inputs: Inputs to validate with, if any.
         validation_targets: Targets of those.
     """
 
@@ -100,7 +100,9 @@ class Pairs(Task):
         if (pair[0] is None) != (pair[1] is None) or any(
             part is not None and not len(part) for part in pair
         ):
-            raise ValueError("expected validation inputs and targets, or neither, got one or none")
+            raise ValueError(
+                "expected validation inputs and targets, or neither, got one of them or empty ones"
+            )
         self.inputs, self.targets = inputs, targets
         self.validation_inputs, self.validation_targets = validation_inputs, validation_targets
         self._order: tuple[tuple[int, int], Tensor] | None = None
@@ -115,11 +117,11 @@ class Pairs(Task):
         return moved
 
     def steps_per_epoch(self, config: TrainingConfig) -> int:
-        """Whole batches alone; what is left over differs from epoch to epoch."""
+        """Return the number of whole batches; the samples left over differ between epochs."""
         return max(1, len(self.inputs) // config.batch_size)
 
     def batch(self, step: int, rows: slice, config: TrainingConfig) -> tuple[Tensor, ...]:
-        """Rows in an order that is drawn anew for every epoch."""
+        """Return rows in an order that is drawn for every epoch."""
         epoch, index = divmod(step, self.steps_per_epoch(config))
         key = (config.seed, epoch)
         if self._order is None or self._order[0] != key:
@@ -131,17 +133,17 @@ class Pairs(Task):
         return self.inputs[chosen], self.targets[chosen]
 
     def validate(self, model: nn.Module) -> float | None:
-        """The figure of the validation pairs."""
+        """Return the figure of the validation pairs."""
         if self.validation_inputs is None or self.validation_targets is None:
             return None
         return self.figure(model(self.validation_inputs), self.validation_targets).item()
 
     @abstractmethod
     def figure(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """What outputs are judged by, the smaller the better."""
+        """Return the figure of outputs, the smaller the better."""
 
     def fingerprint(self) -> str:
-        """SHA-256 of all numbers."""
+        """Return the SHA-256 of all numbers."""
         digest = hashlib.sha256()
         for part in (self.inputs, self.targets, self.validation_inputs, self.validation_targets):
             if part is not None:
@@ -153,11 +155,11 @@ class Pairs(Task):
 class CodeRegression(Pairs):
     """min_W mean ½‖f_W(x) − z‖²: a network learns codes z, (count, m), of signals x, (count, n).
 
-    The loss is half the sum over the entries of a code (Caffe's Euclidean loss); `validate` gives
+    The loss is half the sum over the entries of a code (Caffe's Euclidean loss); `validate` returns
     `fwnet.metrics.code_error`, the sum.
     """
 
-    shown = ShownFigure("error a sample", loss_factor=2.0)
+    shown = ShownFigure("error per sample", loss_factor=2.0)
 
     def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
         """½·code_error."""
@@ -165,26 +167,26 @@ class CodeRegression(Pairs):
         return 0.5 * code_error(model(signals).to(codes.dtype), codes)
 
     def figure(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The error of codes."""
+        """Return the error of codes."""
         return code_error(outputs, targets)
 
 
 class Classification(Pairs):
     """min_W mean −log softmax(f_W(x))_y: a network learns the classes y of inputs x.
 
-    With an `adversarial_radius` ρ > 0 the loss is the mean of that at x and at x + ρ·g/‖g‖, g being
-    its gradient in x: the neighbor that is told apart worst, to first order (Goodfellow, Shlens and
-    Szegedy, 2015, with the Euclidean norm). `validate` gives the part that is classified wrongly.
+    With an `adversarial_radius` ρ > 0 the loss is the mean of that at x and at x + ρ·g/‖g‖, where g
+    is its gradient in x: the worst neighbor to first order (Goodfellow, Shlens and Szegedy, 2015,
+    with the Euclidean norm). `validate` returns the error rate.
 
     Args:
         inputs: x, of shape (count, n).
         targets: y, of shape (count,), integers from 0.
-        validation_inputs: x that is not trained on, if there are any.
+        validation_inputs: x to validate with, if any.
         validation_targets: y of those.
         adversarial_radius: ρ.
     """
 
-    shown = ShownFigure("part that is wrong")
+    shown = ShownFigure("error rate")
 
     def __init__(
         self,
@@ -201,7 +203,7 @@ class Classification(Pairs):
         self.adversarial_radius = adversarial_radius
 
     def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
-        """Cross-entropy, of neighbors too where they are asked for."""
+        """Return the cross-entropy, with adversarial neighbors if asked for."""
         x, y = batch
         if not self.adversarial_radius:
             return cross_entropy(model(x).float(), y)
@@ -212,9 +214,9 @@ class Classification(Pairs):
         return 0.5 * (plain + cross_entropy(model(neighbor).float(), y))
 
     def figure(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The part that is classified wrongly."""
+        """Return the error rate."""
         return error_rate(outputs, targets)
 
     def fingerprint(self) -> str:
-        """SHA-256 of all numbers."""
+        """Return the SHA-256 of all numbers."""
         return f"{super().fingerprint()} {self.adversarial_radius!r}"

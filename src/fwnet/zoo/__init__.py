@@ -1,7 +1,16 @@
-"""Trained weights that come with the package, each with a card that says what it is."""
+"""Trained weights that come with the package, each with a card that describes it."""
 
 from fwnet.zoo.card import Card, Sample
-from fwnet.zoo.shelf import find_card, list_models, load_model, read_notes
+from fwnet.zoo.shelf import TrainedModel, find_card, list_models, load_model, load_trained
 from fwnet.zoo.shipping import ship
 
-__all__ = ["Card", "Sample", "find_card", "list_models", "load_model", "read_notes", "ship"]
+__all__ = [
+    "Card",
+    "Sample",
+    "TrainedModel",
+    "find_card",
+    "list_models",
+    "load_model",
+    "load_trained",
+    "ship",
+]

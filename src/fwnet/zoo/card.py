@@ -13,19 +13,18 @@ from typing import Any, Self
 
 from fwnet.models import MODELS, ModelFileError
 
-__all__ = ["TASKS", "Card", "Sample"]
+__all__ = ["Card", "Sample"]
 
-TASKS = ("denoise", "upscale")
 NAME = re.compile(r"[a-z0-9_]+_t[0-9]+\.[a-z0-9_]+")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a model makes of the image that `fwnet.zoo.sample` describes, at a few places.
+    """The output of a model for the image of `fwnet.zoo.sample`, at a few places.
 
     Attributes:
         places: Channel, row and column of each.
-        values: What is there.
+        values: The output there.
     """
 
     places: list[list[int]]
@@ -38,25 +37,27 @@ class Card:
 
     Attributes:
         name: architecture_tT.task_variant, such as conv_fwnet_t4.denoise_gray_s25.
-        task: "denoise" or "upscale".
+        task: The name of the restoration: "denoise" or "upscale".
+        trained_for: Its facts: "sigma" (a number or an interval, 0 to 255), "color", "scale".
         summary: One line.
-        model: The class of the registry.
-        num_parameters: How many numbers were learned.
-        multiply_adds: Multiplications with weights, a pixel.
+        model: The class in the registry.
+        num_parameters: The number of learned numbers.
+        multiply_adds: Multiplications with weights per pixel.
         data: What it learned from.
-        data_license: On what terms.
-        command: What trained it.
-        seconds: How long that took.
-        hardware: On what machine.
-        figures: What was measured, such as {"BSD68 σ=25 PSNR": 28.77}.
-        dtype: Of the kernels in the file; a model that is loaded has float32.
+        data_license: The license of that data.
+        command: The command that trained it.
+        seconds: How long the training took.
+        hardware: The machine that it was trained on.
+        figures: Measured results, such as {"BSD68 σ=25 PSNR": 28.77}.
+        dtype: The dtype of the kernels in the file; a loaded model has float32.
         num_bytes: The size of the file.
-        sha256: Its digest.
-        sample: Outputs that the model must give everywhere.
+        sha256: The digest of the file.
+        sample: Outputs that the model must give on every machine.
     """
 
     name: str
     task: str
+    trained_for: dict[str, Any]
     summary: str
     model: str
     num_parameters: int
@@ -78,11 +79,11 @@ class Card:
             if not is_right(value):
                 raise ModelFileError(f"{name} must be {expected}, got {value!r}")
         if not self.name.partition(".")[2].startswith(self.task):
-            raise ModelFileError(f"name must have the task {self.task} in it, got {self.name!r}")
+            raise ModelFileError(f"name must contain the task {self.task}, got {self.name!r}")
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a card that `write` wrote, and look at everything in it."""
+        """Read a card that `write` wrote, and check every field."""
         try:
             values = _exactly(cls, json.loads(path.read_text(encoding="utf-8")))
             values["sample"] = Sample(**_exactly(Sample, values["sample"]))
@@ -100,7 +101,7 @@ class Card:
 
 
 def _exactly(kind: type[Card | Sample], values: Any) -> dict[str, Any]:
-    """The fields of a card, or of its sample, if all are there and no other."""
+    """Return the fields of a card, or of its sample; raise if one is missing or unknown."""
     what = kind.__name__.lower()
     if not isinstance(values, dict):
         raise ModelFileError(f"{what} must be an object, got {values!r}")
@@ -130,6 +131,10 @@ def _are_figures(value: Any) -> bool:
     )
 
 
+def _are_facts(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value) and all(_is_line(name) for name in value)
+
+
 def _is_sample(value: Any) -> bool:
     return (
         isinstance(value, Sample)
@@ -147,7 +152,8 @@ CHECKS: dict[str, Check] = {
         "architecture_tT.task_variant",
         lambda value: isinstance(value, str) and bool(NAME.fullmatch(value)),
     ),
-    "task": (f"one of {', '.join(TASKS)}", lambda value: value in TASKS),
+    "task": ("one word", lambda value: isinstance(value, str) and value.isidentifier()),
+    "trained_for": ("facts by name", _are_facts),
     "summary": LINE,
     "model": ("a model of the registry", lambda value: value in MODELS),
     "num_parameters": COUNT,

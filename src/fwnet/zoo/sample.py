@@ -1,4 +1,4 @@
-"""An image made by a formula, and what a model makes of it: the same on every machine."""
+"""An image made by a formula, and the output of a model for it: the same on every machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from fwnet.zoo.card import Sample
 __all__ = ["sample_image", "sample_of", "sample_output"]
 
 SIZE = 24
-SIGMA = 25 / 255  # what a network with a noise-level input is told
+SIGMA = 25 / 255  # for networks with a noise-level input
 PLACES = ((0, 0), (0, 23), (23, 0), (23, 23), (5, 17), (11, 12), (12, 0), (18, 6))
 
 
 def sample_image(channels: int) -> Tensor:
-    """A ramp with squares and something like noise, (1, channels, 24, 24): multiples of 1/128."""
+    """Return a ramp with squares and texture, (1, channels, 24, 24), in multiples of 1/128."""
     c, y, x = torch.meshgrid(
         torch.arange(channels), torch.arange(SIZE), torch.arange(SIZE), indexing="ij"
     )
@@ -26,7 +26,7 @@ def sample_image(channels: int) -> Tensor:
 
 
 def sample_output(model: ImageModel) -> Tensor:
-    """What a model makes of it, (channels, 24, 24)."""
+    """Return the output of a model for it, (channels, 24, 24)."""
     x = sample_image(model.in_channels)
     with torch.no_grad():
         y: Tensor = model(x, SIGMA if model.noise_level_input else None)
@@ -34,7 +34,7 @@ def sample_output(model: ImageModel) -> Tensor:
 
 
 def sample_of(model: ImageModel) -> Sample:
-    """The part of it that a card keeps."""
+    """Return the part of the output that a card keeps."""
     output = sample_output(model)
     places = [[channel, *place] for channel in range(len(output)) for place in PLACES]
     return Sample(places, [round(output[c, y, x].item(), 6) for c, y, x in places])

@@ -1,4 +1,4 @@
-"""Where trained models stand: list them, and load them by name."""
+"""The shipped models: list them, and load them by name."""
 
 from __future__ import annotations
 
@@ -6,54 +6,76 @@ import difflib
 import hashlib
 import os
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from fwnet import models
+from fwnet.hardware import choose_device
 from fwnet.models import Model, ModelFileError
-from fwnet.models.model import check_device
-from fwnet.zoo.card import TASKS, Card
+from fwnet.models.model import model_from, parse_about
+from fwnet.models.weight_files import parse_weights
+from fwnet.zoo.card import Card
 
 __all__ = [
     "SHIPPED",
+    "TrainedModel",
     "card_path",
     "find_card",
     "list_models",
     "load_model",
-    "read_notes",
+    "load_trained",
     "weights_path",
 ]
 
 SHIPPED = Path(__file__).parent
 
 
+@dataclass(frozen=True)
+class TrainedModel:
+    """A trained model and what is known about it.
+
+    Attributes:
+        model: The model, in evaluation mode.
+        name: Its name, or the path of its file.
+        facts: What it was trained for: "task", "sigma", "scale", "color"; from the card of a
+            shipped model, or the notes of a file.
+    """
+
+    model: Model
+    name: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
 def card_path(name: str, folder: Path = SHIPPED) -> Path:
-    """Where the card of a model is."""
+    """Return the path of the card of a model."""
     return folder / "cards" / f"{name}.json"
 
 
 def weights_path(name: str, folder: Path = SHIPPED) -> Path:
-    """Where the weights of a model are."""
+    """Return the path of the weights of a model."""
     return folder / "weights" / f"{name}.safetensors"
 
 
 def list_models(task: str | None = None, folder: Path = SHIPPED) -> list[Card]:
-    """Return the cards of all models that come with the package, by name.
+    """Return the cards of all shipped models, sorted by name.
 
     Args:
-        task: "denoise" or "upscale": those alone.
-        folder: Where else to look.
+        task: Only models for this task: "denoise" or "upscale".
+        folder: Another folder of models.
     """
-    if task is not None and task not in TASKS:
-        raise ValueError(f"task must be one of {', '.join(TASKS)}, got {task!r}")
-    cards = (Card.read(card_path(name, folder)) for name in _names(folder))
+    cards = [Card.read(card_path(name, folder)) for name in _names(folder)]
+    tasks = sorted({card.task for card in cards})
+    if task is not None and task not in tasks:
+        raise ValueError(f"task must be one of {', '.join(tasks)}, got {task!r}")
     return [card for card in cards if task in (None, card.task)]
 
 
 def find_card(name: str, folder: Path = SHIPPED) -> Card:
-    """Return the card of a model; a name that there is not is told with those that are near."""
+    """Return the card of a model. An unknown name raises an error that suggests similar names."""
     if name not in _names(folder):
         raise _unknown(f"no model is called {name!r}", name, folder)
     return Card.read(card_path(name, folder))
@@ -62,45 +84,38 @@ def find_card(name: str, folder: Path = SHIPPED) -> Card:
 def load_model(
     name_or_path: str | Path, device: str | torch.device = "cpu", folder: Path = SHIPPED
 ) -> Model:
-    """Make a trained model, in evaluation mode: one that comes with the package, or your own.
+    """Load a trained model, in evaluation mode: a shipped one, or your own.
 
     Args:
-        name_or_path: A name of `list_models`, such as "conv_fwnet_t4.denoise_gray_s25", or the
-            path of a file that `Model.save` wrote. Models of the package have float32, those of a
-            file what it has.
+        name_or_path: A name from `list_models`, such as "conv_fwnet_t4.denoise_gray_s25", or the
+            path of a file that `Model.save` wrote. Shipped models have float32, those of a file
+            the dtype of the file.
         device: Where to put it.
-        folder: Where else to look for names.
+        folder: Another folder of models to look for names in.
     """
-    check_device(device)
-    path, is_name = _find(name_or_path, folder)
-    return models.load_model(path, device, torch.float32 if is_name else None)
+    return load_trained(name_or_path, device, folder).model
 
 
-def read_notes(name_or_path: str | Path, folder: Path = SHIPPED) -> dict[str, Any]:
-    """Return what the file of such a model says beside weights and configuration.
-
-    Of a model of the package its task is said, whatever the file does.
-    """
-    path, is_name = _find(name_or_path, folder)
-    about, _ = models.read_model(path)
-    notes = about.get("notes")
-    known = {"task": find_card(str(name_or_path), folder).task} if is_name else {}
-    return {**(notes if isinstance(notes, dict) else {}), **known}
-
-
-def _find(name_or_path: str | Path, folder: Path) -> tuple[Path, bool]:
-    """The file of a model, and whether it is one of the package, which is then whole."""
-    path = Path(name_or_path)
-    if isinstance(name_or_path, Path) or name_or_path not in _names(folder):
+def load_trained(
+    name_or_path: str | Path, device: str | torch.device = "cpu", folder: Path = SHIPPED
+) -> TrainedModel:
+    """Load a trained model with what is known about it; arguments are those of `load_model`."""
+    chosen = choose_device(device)
+    path, name = Path(name_or_path), str(name_or_path)
+    if isinstance(name_or_path, Path) or name not in _names(folder):
         looks_like_a_path = len(path.parts) > 1 or path.suffix == ".safetensors"
         # os.path does not raise for a name that is too long.
         if not looks_like_a_path and not os.path.exists(path):  # noqa: PTH110
-            raise _unknown(f"no model and no file is called {name_or_path!r}", path.name, folder)
-        return path, False
-    card = find_card(name_or_path, folder)
-    file = weights_path(card.name, folder)
-    _check_digest(card, file)
-    return file, True
+            raise _unknown(f"no model and no file is called {name!r}", path.name, folder)
+        about, weights = models.read_model(path)
+        notes = about.get("notes")
+        facts = notes if isinstance(notes, dict) else {}
+        return TrainedModel(model_from(path, about, weights).to(chosen), name, facts)
+    card = find_card(name, folder)
+    path = weights_path(name, folder)
+    weights, metadata = parse_weights(path, _checked_bytes(card, path))
+    model = model_from(path, parse_about(path, metadata), weights, torch.float32)
+    return TrainedModel(model.to(chosen), name, {**card.trained_for, "task": card.task})
 
 
 def _names(folder: Path) -> list[str]:
@@ -116,16 +131,19 @@ def _unknown(problem: str, name: str, folder: Path) -> ModelFileError:
     return ModelFileError(f"{problem}{hint} {how}")
 
 
-def _check_digest(card: Card, path: Path) -> None:
+def _checked_bytes(card: Card, path: Path) -> bytes:
+    """Read the weights of a shipped model; raise if the file is not the one of the card."""
     try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        data = path.read_bytes()
     except OSError as error:
         raise ModelFileError(
             f"the weights of {card.name} cannot be read ({error.strerror}: {path}): "
             "install fwnet again"
         ) from error
+    digest = hashlib.sha256(data).hexdigest()
     if digest != card.sha256:
         raise ModelFileError(
             f"the weights of {card.name} are damaged: expected the sha256 {card.sha256}, "
             f"got {digest} of {path}: install fwnet again"
         )
+    return data

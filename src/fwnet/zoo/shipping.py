@@ -1,4 +1,4 @@
-"""How a trained model becomes one that comes with the package: for maintainers."""
+"""Add a trained model to the package: for maintainers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from fwnet.zoo.shelf import SHIPPED, card_path, weights_path
 
 __all__ = ["ship"]
 
-FACTS = ("summary", "data", "data_license", "command", "seconds", "hardware", "figures")
+FIELDS = ("summary", "data", "data_license", "command", "seconds", "hardware", "figures")
+TRAINED_FOR = ("sigma", "scale", "color")  # of the notes that training writes
 
 
 def ship(
@@ -29,23 +30,23 @@ def ship(
     folder: Path = SHIPPED,
     **facts: Any,
 ) -> Card:
-    """Write the weights of a trained model and its card to where models of the package stand.
+    """Write the weights of a trained model and its card to the folder of shipped models.
 
     Args:
-        path: What `Model.save` wrote.
+        path: A file that `Model.save` wrote.
         name: architecture_tT.task_variant.
-        half: Whether kernels are kept in float16. Vectors and single numbers (p, γ, thresholds)
-            stay as they are.
-        folder: Where to write.
-        facts: What the card says beside what is computed here: summary, data, data_license,
-            command, seconds, hardware, figures. Those not given are taken from the file's notes.
+        half: Whether kernels are stored in float16. Vectors and single numbers (p, γ, thresholds)
+            keep their dtype.
+        folder: The folder to write to.
+        facts: Fields of the card: trained_for, summary, data, data_license, command, seconds,
+            hardware, figures. Those not given are taken from the notes of the file.
     """
     path = Path(path)
     about, weights = read_model(path)
     known = {**about.get("notes", {}), **facts}
     for wrong, message in (
-        (set(facts) - set(FACTS), "there is no place on a card for"),
-        (set(FACTS) - set(known), f"neither given nor in the notes of {path}:"),
+        (set(facts) - set(FIELDS) - {"trained_for"}, "a card has no field for"),
+        (set(FIELDS) - set(known), f"missing, and not in the notes of {path}:"),
     ):
         if wrong:
             raise ModelFileError(f"{message} {', '.join(sorted(wrong))}")
@@ -59,6 +60,8 @@ def ship(
     card = Card(
         name=name,
         task=name.partition(".")[2].partition("_")[0],
+        trained_for=known.get("trained_for")
+        or {fact: known[fact] for fact in TRAINED_FOR if fact in known},
         model=about["model"],
         num_parameters=model.num_parameters,
         multiply_adds=model.multiply_adds,
@@ -66,7 +69,7 @@ def ship(
         num_bytes=len(data),
         sha256=hashlib.sha256(data).hexdigest(),
         sample=sample_of(model),
-        **{fact: known[fact] for fact in FACTS},
+        **{fact: known[fact] for fact in FIELDS},
     )
     for place in (weights_path(name, folder), card_path(name, folder)):
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +79,7 @@ def ship(
 
 
 def with_kernels(weights: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
-    """Kernels in a dtype, everything else as it is."""
+    """Return weights with kernels in a dtype and everything else unchanged."""
     kept = {}
     for name, tensor in weights.items():
         is_kernel = tensor.is_floating_point() and tensor.ndim >= 2

@@ -1,0 +1,102 @@
+"""Denoising and upscaling: seconds per megapixel beside other networks, and memory."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from fwnet.bench.harness import Options, Report, compare
+from fwnet.bench.photos import photo_alone
+from fwnet.imaging import Restorer
+from fwnet.imaging.bm3d import denoise_bm3d
+from fwnet.imaging.pixels import Pixels
+from fwnet.models import VDSR, DnCNN, ImageModel
+from fwnet.restoration import Denoising, Restoration, Upscaling
+
+__all__ = ["denoise", "upscale"]
+
+SIGMA = 25 / 255
+SCALE = 3
+
+# Row by row, so that the noise takes little memory.
+ADD_NOISE = """
+rng = np.random.default_rng(0)
+image = np.empty_like(picture)
+for row in range(height):
+    image[row] = (picture[row] + rng.normal(0, 25, (width, 3))).round().clip(0, 255)
+"""
+
+
+def denoise(options: Options) -> Report:
+    """Compare networks and BM3D on one gray image; then denoise a large picture."""
+    side = 128 if options.quick else 512
+    image = np.random.default_rng(0).normal(128, 25, (side, side, 1)).clip(0, 255).astype(np.uint8)
+    networks: dict[str, str | ImageModel] = {
+        "DnCNN, 17 layers": DnCNN(17),
+        "Conv F-W Net, 16 layers, all σ": "conv_fwnet_t16.denoise_gray",
+        "Conv F-W Net, 4 layers": "conv_fwnet_t4.denoise_gray_s25",
+    }
+    others: dict[str, Callable[[int], object]] = {}
+    if options.device.type == "cpu" and importlib.util.find_spec("bm3d") is not None:
+        noisy = torch.from_numpy(image).permute(2, 0, 1)[None] / 255
+        others["BM3D"] = lambda _: denoise_bm3d(noisy, SIGMA, num_threads=0)
+    report = _compare(Denoising, image, networks, others, options, sigma=SIGMA)
+    height, width = (300, 400) if options.quick else (3000, 4000)
+    work = "fwnet.denoise(image, device=device)"
+    photo = photo_alone(height, width, options.device, work, ADD_NOISE)
+    size = f"{height * width / 1e6:g} megapixels"
+    photo["at most"] = 1.5  # GiB
+    report.notes[f"a noisy color picture of {size}, the default network"] = photo
+    return report
+
+
+def upscale(options: Options) -> Report:
+    """Compare networks on one gray image; then enlarge a large picture."""
+    side = 64 if options.quick else 256
+    image = np.random.default_rng(0).integers(0, 256, (side, side, 1)).astype(np.uint8)
+    networks: dict[str, str | ImageModel] = {
+        "VDSR, 20 layers": VDSR(20),
+        "Conv F-W Net, 19 layers, sub-pixel": "conv_fwnet_t19.upscale_x3",
+        "Conv F-W Net, 4 layers, sub-pixel": "conv_fwnet_t4.upscale_x3",
+    }
+    report = _compare(Upscaling, image, networks, {}, options, scale=SCALE)
+    height, width = (100, 133) if options.quick else (1000, 1333)
+    work = f"fwnet.upscale(image, {SCALE}, device=device)"
+    photo = photo_alone(height, width, options.device, work)
+    size = f"{SCALE**2 * height * width / 1e6:.3g} megapixels"
+    report.notes[f"a color picture that becomes {size}, the default network"] = photo
+    return report
+
+
+def _compare(
+    kind: type[Restoration],
+    image: np.ndarray,
+    networks: dict[str, str | ImageModel],
+    others: dict[str, Callable[[int], object]],
+    options: Options,
+    **asked: Any,
+) -> Report:
+    """Time networks and other methods on one image; the first network is the baseline."""
+    report = options.report(kind.name, baseline=next(iter(networks)))
+    pixels, scale = Pixels(image), asked.get("scale", 1)
+    candidates: dict[str, Callable[[int], object]] = {}
+    for name, network in networks.items():
+        restorer = Restorer(kind, network, device=options.device, **asked)
+        candidates[name] = lambda _, restorer=restorer: restorer.run(pixels)  # type: ignore[misc]
+    report.rows = compare(
+        f"a gray image of {len(image)} × {len(image)} pixels"
+        + (f", {scale} times as high and wide" if scale > 1 else ""),
+        candidates | others,
+        options,
+        rounds=3 if options.quick else 5,
+        warmup=1,
+    )
+    megapixels = (scale * len(image)) ** 2 / 1e6
+    report.notes["seconds per megapixel of the result"] = {
+        row.name: row.milliseconds / 1e3 / megapixels for row in report.rows
+    }
+    return report

@@ -1,0 +1,405 @@
+"""`Restorer`: a trained network applied to images of any kind and size."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from fwnet.checks import check_integer
+from fwnet.hardware import choose_device
+from fwnet.imaging.color import gray_to_luma, luma_to_gray, rgb_to_ycbcr, ycbcr_to_rgb
+from fwnet.imaging.errors import ImageError
+from fwnet.imaging.metadata import read_metadata
+from fwnet.imaging.noise import estimate_noise
+from fwnet.imaging.pixels import AnyImage, Pixels, map_images
+from fwnet.imaging.tiling import apply_tiled
+from fwnet.imaging.transparency import keep_hidden, spread_visible
+from fwnet.models import ImageModel, Model
+from fwnet.progress import Progress, ProgressCallback, silent
+from fwnet.resize import REACH
+from fwnet.restoration import Denoising, Restoration, Upscaling
+from fwnet.zoo import TrainedModel, load_trained
+
+__all__ = ["Restored", "Restorer", "denoise", "restore", "upscale"]
+
+# Side of a tile in pixels that the network sees. With 16 layers of 64 maps, one of 384 × 384 takes
+# about 200 MB; larger ones are no faster on a CPU, and smaller ones do not fill a GPU.
+TILE_CPU = 384
+TILE_GPU = 1024
+LARGEST_RESULT = 1_000_000_000  # pixels: 3 GB of color with 8 bits
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A restored image.
+
+    Attributes:
+        pixels: The image, of the dtype of the input.
+        sigma: The noise level given to the network; None for a network without that input.
+        restoration: What the network was trained for.
+    """
+
+    pixels: Pixels
+    sigma: float | None
+    restoration: Restoration
+
+
+@dataclass(frozen=True)
+class _Network:
+    """A network on its device, and what it restores."""
+
+    model: ImageModel
+    restoration: Restoration
+    tile: int
+    device: torch.device
+
+    def __call__(self, x: Tensor, sigma: float | None = None) -> Tensor:
+        dtype = next((weight.dtype for weight in self.model.parameters()), x.dtype)
+        x = x.to(self.device, dtype).contiguous(memory_format=torch.channels_last)
+        y: Tensor = self.model(x, sigma)
+        return y.float()
+
+    def restore(self, x: Tensor, sigma: float | None) -> Tensor:
+        """Restore (1, channels, h, w), where channels are those that the network sees."""
+        return self.restoration.restore(self, x.to(self.device), sigma)
+
+    def restore_luma(self, x: Tensor, sigma: float | None) -> Tensor:
+        """Restore the luma of gray or RGB; colors follow the baseline."""
+        x = x.to(self.device)
+        if x.shape[1] == 1:
+            return luma_to_gray(self.restore(gray_to_luma(x), sigma))
+        luma, chroma = rgb_to_ycbcr(x).split([1, 2], 1)
+        parts = [self.restore(luma, sigma), self.restoration.baseline(chroma)]
+        return ycbcr_to_rgb(torch.cat(parts, 1))
+
+
+class Restorer:
+    """A trained network, or the default ones, ready for images of any kind and size.
+
+    Args:
+        kind: A class of restorations, such as `Denoising`.
+        model: A name from `fwnet.list_models`, a path, or an `ImageModel`, which is copied. None
+            for a shipped network that suits each image.
+        device: Where to compute. None for a CUDA device if there is one; for an `ImageModel`, its
+            own device.
+        tile: Side of the tiles that large images are cut into, in pixels of the image. None for a
+            size that suits the device.
+        asked: What to do, by the names of the kind's options: `sigma` or `scale`.
+    """
+
+    def __init__(
+        self,
+        kind: type[Restoration],
+        model: str | Path | ImageModel | None = None,
+        *,
+        device: str | torch.device | None = None,
+        tile: int | None = None,
+        **asked: Any,
+    ) -> None:
+        self.kind, self.asked = kind, asked
+        self.tile = None if tile is None else check_integer("tile", tile)
+        if device is None and isinstance(model, ImageModel):
+            device = next((weight.device for weight in model.parameters()), None)
+        self.device = choose_device(device)
+        defaults = kind.default_models(**asked) if model is None else {}
+        self._names = defaults
+        self._loaded: dict[str, _Network] = {}
+        self._only: _Network | None = None
+        if model is not None:
+            self._only = self._prepare(_trained(model))
+        elif len(defaults) == 1:
+            self._only = self._named(defaults[1])
+
+    @property
+    def scale(self) -> int:
+        """Scale factor of results."""
+        return 1 if self._only is None else self._only.restoration.scale
+
+    @property
+    def unused(self) -> str | None:
+        """A hint if σ is given to a network that has no input for it."""
+        network = self._only
+        given = self.asked.get("sigma") is not None
+        if not given or network is None or network.model.noise_level_input:
+            return None
+        return "this network serves one noise level: sigma is not used"
+
+    def run(
+        self, pixels: Pixels, progress: ProgressCallback = silent, stage: str = "restoring"
+    ) -> Restored:
+        """Restore one image.
+
+        Args:
+            pixels: The image.
+            progress: Called after every tile with the pixels of the result.
+            stage: What the progress is called.
+        """
+        gray = gray_of(pixels.colors) if self._sees_gray() else None
+        if gray is not None:
+            # Noise that is the same in all channels would look like a part of the image.
+            result = self.run(Pixels(gray, pixels.alpha), progress, stage)
+            colors = np.repeat(result.pixels.colors, 3, axis=2)
+            return Restored(Pixels(colors, result.pixels.alpha), result.sigma, result.restoration)
+        network = self._network_for(pixels.colors.shape[2])
+        self._check_size(pixels.colors, network.restoration.scale)
+        sigma = None
+        if network.model.noise_level_input:
+            sigma = network.restoration.sigma
+            if sigma is None:
+                opaque = None if pixels.alpha is None else pixels.alpha > 0
+                sigma = estimate_noise(pixels.colors, opaque)
+        if network.restoration.scale == 1 or pixels.alpha is None:
+            colors = self._apply(network, pixels.colors, sigma, progress, stage)
+            return Restored(Pixels(colors, pixels.alpha), sigma, network.restoration)
+        alpha = self.baseline(pixels.alpha[..., None])[..., 0]
+        visible = spread_visible(pixels.colors, pixels.alpha)
+        colors = self._apply(network, visible, sigma, progress, stage)
+        keep_hidden(colors, alpha, pixels.colors)
+        return Restored(Pixels(colors, alpha), sigma, network.restoration)
+
+    def baseline(self, colors: np.ndarray) -> np.ndarray:
+        """Return what (h, w, channels) becomes without a network."""
+        network = self._only
+        if network is None or network.restoration.scale == 1:
+            return colors
+        restoration = network.restoration
+        large = _empty(colors, restoration.scale)
+        with _exact_inference():
+            apply_tiled(
+                lambda x: restoration.baseline(x.to(self.device)),
+                colors,
+                large,
+                size=network.tile,
+                halo=REACH,
+                progress=lambda _: None,
+                scale=restoration.scale,
+            )
+        return large
+
+    def _apply(
+        self,
+        network: _Network,
+        colors: np.ndarray,
+        sigma: float | None,
+        progress: ProgressCallback,
+        stage: str,
+    ) -> np.ndarray:
+        restoration, channels = network.restoration, colors.shape[2]
+        output = _empty(colors, restoration.scale)
+        total = output.shape[0] * output.shape[1]
+        # A network for gray images sees the channels one by one, one for luma all of them.
+        group = channels if restoration.luma else network.model.in_channels
+        starts = range(0, channels, group)
+        call = network.restore_luma if restoration.luma else network.restore
+        done = 0
+
+        def report(more: int) -> None:
+            nonlocal done
+            done += more
+            progress(Progress(stage, done // len(starts), total, "pixels"))
+
+        with _exact_inference():
+            for start in starts:
+                part = (..., slice(start, start + group))
+                apply_tiled(
+                    lambda x: call(x, sigma),
+                    colors[part],
+                    output[part],
+                    size=network.tile,
+                    halo=restoration.halo(network.model),
+                    progress=report,
+                    scale=restoration.scale,
+                )
+        return output
+
+    def _check_size(self, colors: np.ndarray, scale: int) -> None:
+        height, width = (scale * length for length in colors.shape[:2])
+        if scale > 1 and height * width > LARGEST_RESULT:
+            raise ImageError(
+                f"the result must have at most {LARGEST_RESULT / 1e6:,.0f} megapixels, got "
+                f"{width:,} × {height:,} pixels"
+            )
+
+    def _sees_gray(self) -> bool:
+        return self._only is None or self._only.model.in_channels == 1
+
+    def _network_for(self, channels: int) -> _Network:
+        if self._only is None:
+            return self._named(self._names[channels])
+        if self._only.model.in_channels > channels:
+            raise ImageError(
+                f"the network is for color images ({self._only.model.in_channels} channels), got a "
+                "gray one: choose a network for gray images, or no model"
+            )
+        return self._only
+
+    def _named(self, name: str) -> _Network:
+        if name not in self._loaded:
+            self._loaded[name] = self._prepare(load_trained(name))
+        return self._loaded[name]
+
+    def _prepare(self, trained: TrainedModel) -> _Network:
+        restoration = self.kind.for_network(trained, **self.asked)
+        model: Any = trained.model
+        if any(weight.dtype in (torch.float16, torch.bfloat16) for weight in model.parameters()):
+            model.float()  # images need more digits
+        model.to(self.device, memory_format=torch.channels_last)  # which is faster on a CPU
+        usual = TILE_CPU if self.device.type == "cpu" else TILE_GPU
+        seen = restoration.scale // model.scale  # pixels that the network sees per pixel, by side
+        return _Network(model.eval(), restoration, self.tile or max(1, usual // seen), self.device)
+
+
+def _trained(model: str | Path | ImageModel) -> TrainedModel:
+    """Load a network, or copy it, so that the caller's stays as it is."""
+    if isinstance(model, ImageModel):
+        return TrainedModel(copy.deepcopy(model), f"a {type(model).__name__}")
+    if isinstance(model, Model):
+        raise ImageError(f"expected a network for images, got a {type(model).__name__}")
+    if not isinstance(model, str | Path):
+        raise TypeError(
+            f"model must be a name, a path or a network for images, got {type(model).__name__}"
+        )
+    trained = load_trained(model)
+    if not isinstance(trained.model, ImageModel):
+        kind = type(trained.model).__name__
+        raise ImageError(f"expected a network for images, got {model}, which holds a {kind}")
+    return trained
+
+
+def restore(
+    kind: type[Restoration],
+    image: AnyImage,
+    model: str | Path | ImageModel | None = None,
+    *,
+    device: str | torch.device | None = None,
+    tile: int | None = None,
+    progress: ProgressCallback | None = None,
+    **asked: Any,
+) -> AnyImage:
+    """Restore an array, a tensor or a PIL image; arguments are those of `Restorer`."""
+    restorer = Restorer(kind, model, device=device, tile=tile, **asked)
+    if restorer.unused:
+        warnings.warn(restorer.unused, stacklevel=3)
+
+    def run(pixels: Pixels) -> Pixels:
+        return restorer.run(pixels, progress or silent).pixels
+
+    result = map_images(image, run, restorer.scale)
+    if restorer.scale > 1 and isinstance(result, Image.Image):
+        about = read_metadata(result).enlarged(result.width, result.height, restorer.scale)
+        changed = {"exif": about.exif, "dpi": about.dpi}
+        result.info |= {key: value for key, value in changed.items() if value is not None}
+    return result
+
+
+def denoise(
+    image: AnyImage,
+    sigma: float | None = None,
+    model: str | Path | ImageModel | None = None,
+    *,
+    device: str | torch.device | None = None,
+    tile: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> AnyImage:
+    """Return y ≈ x, given image = x + noise of standard deviation σ: x as a network estimates it.
+
+    The result has the type of the input (array, tensor or PIL image), its shape and its dtype.
+    Alpha is kept. Large images are cut into tiles, with the same result.
+
+    Args:
+        image: A NumPy array (h, w) or (h, w, channels), a tensor (h, w) or (…, channels, h, w), or
+            a PIL image. Channels are gray, gray and alpha, RGB, or RGB and alpha. Integers are
+            uint8 or uint16; floating-point values are in [0, 1], or slightly outside because of
+            noise, and results are in [0, 1]. PIL modes that cannot hold the result are converted:
+            1 to L, P and CMYK to RGB, a transparent color to alpha.
+        sigma: The standard deviation of the noise on the scale of [0, 1], also for integers:
+            25/255. None to estimate it for every image of a batch (`estimate_noise`). A network
+            for one noise level does not use it.
+        model: A name from `fwnet.list_models`, the path of a file that `Model.save` wrote, or an
+            `ImageModel`. None for a network for gray or for color, by the image; a color image with
+            equal channels counts as gray. A network for gray images is applied to each channel of a
+            color image; one for color refuses gray images, because it would take noise that is the
+            same in all channels for a part of the image.
+        device: Where to compute. None for a CUDA device if there is one; for an `ImageModel`, its
+            own device.
+        tile: Side of a tile, which bounds the memory; None for a size that suits the device.
+        progress: Called with a `fwnet.progress.Progress` after every tile.
+    """
+    sigma = None if sigma is None else float(sigma)
+    return restore(
+        Denoising, image, model, device=device, tile=tile, progress=progress, sigma=sigma
+    )
+
+
+def upscale(
+    image: AnyImage,
+    scale: int | None = None,
+    model: str | Path | ImageModel | None = None,
+    *,
+    device: str | torch.device | None = None,
+    tile: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> AnyImage:
+    """Return y, `scale` times the height and width of the image, such that y↓ ≈ image.
+
+    The result has the type of the input (array, tensor or PIL image), its channels and its dtype.
+    The network enlarges Y of YCbCr (BT.601); Cb, Cr and alpha are enlarged bicubically. A gray
+    image gives the same result as its RGB copy. Large images are cut into tiles, with the same
+    result.
+
+    Args:
+        image: A NumPy array (h, w) or (h, w, channels), a tensor (h, w) or (…, channels, h, w), or
+            a PIL image. Channels are gray, gray and alpha, RGB, or RGB and alpha. Integers are
+            uint8 or uint16; floating-point values are in [0, 1]. PIL modes that cannot hold the
+            result are converted: 1 to L, P and CMYK to RGB, a transparent color to alpha. Colors of
+            fully transparent pixels do not change visible ones.
+        scale: 2, 3 or 4, or what the model was trained for. None for that; without a model, 3.
+        model: A name from `fwnet.list_models`, the path of a file that `Model.save` wrote, or an
+            `ImageModel` for one channel: either one whose result is `scale` times as large, or one
+            that improves bicubically enlarged images. None for a shipped network of this scale.
+        device: Where to compute. None for a CUDA device if there is one; for an `ImageModel`, its
+            own device.
+        tile: Side of a tile in pixels of the image, which bounds the memory; None for a size that
+            suits device and network.
+        progress: Called with a `fwnet.progress.Progress` after every tile.
+    """
+    return restore(
+        Upscaling, image, model, device=device, tile=tile, progress=progress, scale=scale
+    )
+
+
+def gray_of(colors: np.ndarray) -> np.ndarray | None:
+    """Return one channel, (h, w, 1), of an image with three equal ones; None for other images."""
+    if colors.shape[2] != 3:
+        return None
+    for row in colors:  # one by one: most images differ in the first
+        if not (np.array_equal(row[:, 0], row[:, 1]) and np.array_equal(row[:, 0], row[:, 2])):
+            return None
+    return colors[..., :1]
+
+
+def _empty(colors: np.ndarray, scale: int) -> np.ndarray:
+    height, width, channels = colors.shape
+    return np.empty((scale * height, scale * width, channels), colors.dtype)
+
+
+@contextlib.contextmanager
+def _exact_inference() -> Iterator[None]:
+    """Keep no graph, and on a GPU all digits of float32: with fewer, tiles would show."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before

@@ -1,0 +1,364 @@
+"""Denoising: remove noise of one level, or of all levels in an interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from fwnet.data import ImageSet, berkeley_files, keyed_generator, noisy, without_bsd68
+from fwnet.errors import FwnetError
+from fwnet.models import ImageModel
+from fwnet.restoration.recipe import Recipe, Settings
+from fwnet.restoration.restoration import (
+    Example,
+    ImageSource,
+    Restoration,
+    check_task,
+    option,
+)
+from fwnet.zoo import TrainedModel
+
+__all__ = ["Denoising"]
+
+MODELS = {1: "conv_fwnet_t16.denoise_gray", 3: "conv_fwnet_t16.denoise_color"}
+LARGEST_SIGMA = 55 / 255  # assumed for model files that do not say what they were trained for
+LEAST_SIGMA = 1 / 255  # of the divisor in the loss
+VALIDATED_AT = (15 / 255, 25 / 255, 50 / 255)  # as far as they are in the interval
+
+RECIPE = Recipe(
+    networks={
+        "ConvFWNet": {"num_layers": 4},
+        "ConvLISTA": {"num_layers": 4, "threshold": 0.1},
+        "DnCNN": {"num_layers": 17},
+    },
+    # Chosen on held-back Berkeley images after 2,000 to 3,000 steps, for ConvFWNet of 4 and 16
+    # layers, its plain form and ConvLISTA of 4, DnCNN of 5 and 17, and of 5 without batch norm.
+    # Other depths use the row of the most similar network. With batch norm, the output of DnCNN
+    # would be far too large at first: hence the gain.
+    rows=[
+        Settings("ConvFWNet", 16e-3, residual=False, max_layers=4),
+        Settings("ConvFWNet", 8e-3, max_layers=4),
+        Settings("ConvFWNet", 4e-3),
+        Settings("ConvLISTA", 8e-3),
+        Settings("DnCNN", 1e-3, batch_norm=False),
+        Settings("DnCNN", 4e-3, max_layers=5, output_gain=0.1),
+        Settings("DnCNN", 2e-3, output_gain=0.1),
+    ],
+    num_epochs=10,
+    batch_size=128,
+    clip_norm=0.1,
+)
+
+NOTES = """
+[bold]fwnet denoise photo.jpg clean.png[/bold]             one file; the noise is estimated
+
+[bold]fwnet denoise photo.jpg clean.png --sigma 25[/bold]  known noise, on the scale 0 to 255
+
+[bold]fwnet denoise photos/ clean/ --compare[/bold]        a folder; before and after side by side
+
+[bold]fwnet denoise 'scans/*.tif' logo.png clean/[/bold]   several files into a folder
+
+Size, bits per channel, transparency, EXIF, color profile and resolution are kept.
+"""
+
+TRAIN_NOTES = """
+[bold]fwnet train denoise --data photos --sigma 25 -o mynet[/bold]        for noise of one level
+
+[bold]fwnet train denoise --data photos --max-sigma 55 -o mynet[/bold]    one network for all levels
+
+[bold]fwnet train denoise --start conv_fwnet_t16.denoise_gray_s25 --data photos -o mynet[/bold]
+
+The last command continues from a shipped network ([bold]fwnet models[/bold]) and keeps its form \
+and noise level.
+
+Images should be clean: new noise is added to crops of them at every step. Without --data the \
+network learns from the Berkeley images (FWNET_DATA, or a download of 70 MB), without the 68 test \
+images of BSD68.
+
+The defaults train 4 layers in two minutes on a large GPU, and in a day on a CPU: there, try \
+--batch-size 8 --steps-per-epoch 100 first. Learning rates were chosen on held-back Berkeley \
+images after 2,000 to 3,000 steps.
+"""
+
+
+@dataclass(frozen=True)
+class ApplyOptions:
+    """Options of `fwnet denoise`."""
+
+    sigma: float | None = option(
+        None, "Standard deviation of the noise, on the scale 0 to 255.", shown="estimated"
+    )
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Options of `fwnet train denoise`."""
+
+    sigma: float | None = option(
+        None,
+        "Standard deviation of the noise, on the scale 0 to 255.",
+        shown="25, or 0 with --max-sigma; with --start that of the network",
+    )
+    max_sigma: float | None = option(
+        None, "Train one network for all levels from --sigma to this one."
+    )
+    color: bool | None = option(
+        None, "Read images as RGB or as gray.", shown="gray", flags=("--color/--gray",)
+    )
+
+
+@dataclass(frozen=True)
+class Denoising(Restoration):
+    """min_W mean ‖f_W(x + n) − x‖² / max(σ, 1/255),   n ~ N(0, σ²), over crops x of images.
+
+    New noise is drawn at every step. Where σ is drawn from an interval, the best possible error
+    grows about as σ does: dividing by σ gives all levels the same weight.
+
+    Attributes:
+        levels: σ on the scale of [0, 1], or the interval that it is drawn from.
+        tell_sigma: Whether the network has a noise-level input.
+        color: Whether images are RGB; else gray.
+        sigma: The known noise level of images to restore; None to estimate it.
+    """
+
+    levels: float | tuple[float, float]
+    tell_sigma: bool = False
+    color: bool = False
+    sigma: float | None = None
+
+    name = "denoise"
+    does = "removes noise"
+    help = "Remove noise from images with a trained network. Any size, most formats."
+    notes = NOTES
+    train_help = "Train a network to remove noise, on a folder of clean images."
+    train_notes = TRAIN_NOTES
+    baseline_words = "the noisy images have"
+    recipe = RECIPE
+    apply_options = ApplyOptions
+    train_options = TrainOptions
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high <= 1 or self.high == 0:
+            raise FwnetError(
+                f"sigma must be in (0, 1], or an interval in it, got {self.levels!r} "
+                "(a level of 25 is sigma=25/255)"
+            )
+
+    @property
+    def low(self) -> float:
+        """The smallest σ to train for."""
+        return self.levels[0] if isinstance(self.levels, tuple) else self.levels
+
+    @property
+    def high(self) -> float:
+        """The largest σ to train for."""
+        return self.levels[1] if isinstance(self.levels, tuple) else self.levels
+
+    @classmethod
+    def for_network(cls, trained: TrainedModel, **asked: Any) -> Self:
+        """Return the noise that a network was trained for; up to σ = 55/255 if it is not known."""
+        network: Any = trained.model
+        check_sigma(asked.get("sigma"))
+        if network.scale != 1:
+            raise FwnetError(f"expected a network that {cls.does}, got {trained.name}: it enlarges")
+        check_task(cls, trained.name, trained.facts)
+        if network.in_channels not in MODELS:
+            raise FwnetError(
+                f"expected a network for 1 or 3 channels, got one for {network.in_channels}"
+            )
+        levels = levels_of(trained.facts) or (0.0, LARGEST_SIGMA)
+        return cls(levels, network.noise_level_input, network.in_channels == 3, asked.get("sigma"))
+
+    @classmethod
+    def from_options(
+        cls, start: TrainedModel | None, model: str | None = None, **options: Any
+    ) -> Self:
+        """Return the noise to train for; by default that of the start, or σ = 25."""
+        del model  # every class serves every noise level
+        sigma, max_sigma, color = options["sigma"], options["max_sigma"], options["color"]
+        network = None if start is None else cls.recipe.check_start(start.model)
+        if start is None or network is None or sigma is not None or max_sigma is not None:
+            levels, tell_sigma = levels_from(sigma, max_sigma), max_sigma is not None
+        else:
+            levels = cls._levels_of_start(start, network)
+            tell_sigma = network.noise_level_input or levels[0] < levels[1]
+        if color is None:
+            color = network is not None and network.in_channels == 3
+        if network is not None and network.scale != 1:
+            raise FwnetError(
+                "the network to start from must keep the size of images, got one with a scale of "
+                f"{network.scale}"
+            )
+        if network is not None and network.noise_level_input and not tell_sigma:
+            raise FwnetError(
+                "the network to start from has a noise-level input, got one level: give an "
+                "interval, --sigma to --max-sigma (they may be equal)"
+            )
+        if network is not None and network.in_channels == 3 and not color:
+            raise FwnetError("the network to start from is for color, got gray")
+        return cls(levels, tell_sigma, color)
+
+    @classmethod
+    def _levels_of_start(cls, start: TrainedModel, network: ImageModel) -> tuple[float, float]:
+        levels = levels_of(start.facts)
+        if levels is None:
+            expected = "--max-sigma" if network.noise_level_input else "--sigma"
+            raise FwnetError(
+                f"{start.name} does not say what noise it was trained for: give {expected}"
+            )
+        return levels
+
+    @classmethod
+    def default_models(cls, **asked: Any) -> dict[int, str]:
+        """Return the networks for gray and for color, which serve every σ."""
+        check_sigma(asked.get("sigma"))
+        return MODELS
+
+    @classmethod
+    def asked(cls, **options: Any) -> dict[str, Any]:
+        """Return σ on the scale of [0, 1]."""
+        sigma = options["sigma"]
+        if sigma is not None and not 0 <= sigma <= 255:
+            raise FwnetError(f"--sigma must be in [0, 255], got {sigma:g}")
+        return {"sigma": None if sigma is None else sigma / 255}
+
+    @classmethod
+    def hints(cls, **options: Any) -> list[str]:
+        """Return a hint for a σ that was meant to be on the scale of [0, 1]."""
+        largest = options.get("max_sigma") or options.get("sigma") or 0.0
+        if not 0 < largest < 1:
+            return []
+        return [f"--sigma is on the scale 0 to 255, where {largest:g} is hardly any noise."]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """σ, or its interval, on the scale 0 to 255; and whether images are in color."""
+        levels = [round(255 * level, 6) for level in (self.low, self.high)]
+        return {"sigma": levels[0] if levels[0] == levels[1] else levels, "color": self.color}
+
+    @property
+    def network_arguments(self) -> dict[str, Any]:
+        """Channels and noise-level input."""
+        return {"in_channels": 3 if self.color else 1, "noise_level_input": self.tell_sigma}
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """The noise."""
+        return self.low, self.high, self.tell_sigma
+
+    def source(
+        self,
+        found: list[Path] | None,
+        where: str,
+        num_held: int,  # noqa: ARG002
+        warn: Callable[[str], object],
+    ) -> ImageSource:
+        """Choose the images of a folder, or those of Berkeley; BSD68 is left out."""
+        if found is None:
+            files, test_files = berkeley_files()
+            num_test = len(test_files)
+        else:
+            files = without_bsd68(found)
+            num_test = len(found) - len(files)
+        if num_test:
+            warn(
+                f"{num_test} of {num_test + len(files)} images are left out: they belong to BSD68, "
+                "the test images of denoising."
+            )
+            where += " outside BSD68"
+        return ImageSource(files, where)
+
+    def degrade(self, image: Tensor) -> Tensor:
+        """x + n with σ = `high`, and noise that is always the same."""
+        return noisy(image, self.high, 0)
+
+    def learning_images(
+        self,
+        images: ImageSet,
+        crop_size: int,  # noqa: ARG002
+    ) -> tuple[ImageSet, ImageSet | None]:
+        """Return the images as they are: noise is added to crops."""
+        return images, None
+
+    def degrade_crops(
+        self, clean: Tensor, generator: torch.Generator, seed: int, step: int
+    ) -> tuple[Tensor, ...]:
+        """Return noisy crops, clean ones, and the σ of each."""
+        levels = torch.rand(len(clean), generator=generator)
+        sigma = (self.low + (self.high - self.low) * levels).to(clean.device, non_blocking=True)
+        # Another key than that of `noisy`, or seed 0 would learn the noise of the tests.
+        generator = keyed_generator(seed, "training noise", step, device=clean.device)
+        noise = torch.randn(clean.shape, generator=generator, device=clean.device)
+        return clean + sigma[:, None, None, None] * noise, clean, sigma
+
+    def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
+        """mean ‖f(x) − clean‖² / max(σ, 1/255)."""
+        x, clean, sigma = batch
+        y = model(x, sigma) if self.tell_sigma else model(x)
+        errors = (y.float() - clean).square().flatten(1).mean(1)
+        relative: Tensor = errors / sigma.clamp(min=LEAST_SIGMA)
+        return relative.mean()
+
+    def examples(self, image: Tensor, index: int) -> Iterator[Example]:
+        """Yield a noisy copy at σ, or at those of 15, 25 and 50 that are in the interval."""
+        levels = [self.low]
+        if self.low < self.high:
+            inside = [level for level in VALIDATED_AT if self.low <= level <= self.high]
+            levels = inside or [(self.low + self.high) / 2]
+        for sigma in levels:
+            yield Example(noisy(image, sigma, index), image, sigma)
+
+    def restore(
+        self, network: Callable[..., Tensor], image: Tensor, sigma: float | None = None
+    ) -> Tensor:
+        """Apply a network; noise above what it was trained for is scaled down first."""
+        if not self.tell_sigma:
+            return network(image)
+        assert sigma is not None
+        if sigma <= self.high:
+            return network(image, sigma)
+        scale = self.high / sigma  # towards gray, which scales the noise as well
+        return 0.5 + (network(0.5 + scale * (image - 0.5), self.high) - 0.5) / scale
+
+    def describe(self, width: int, height: int, sigma: float | None) -> str:
+        """Describe a result: its size, and σ with where it comes from."""
+        if sigma is None:
+            return f"{width} × {height}, the noise level of the network"
+        known = "estimated" if self.sigma is None else "given"
+        return f"{width} × {height}, sigma {255 * sigma:.1f} ({known})"
+
+
+def levels_of(facts: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Return the interval of σ on the scale of [0, 1] that a card or a file states."""
+    sigma = facts.get("sigma")  # a number or an interval, on the scale 0 to 255
+    levels: list[Any] = sigma if isinstance(sigma, list) else [sigma, sigma]
+    if len(levels) != 2 or not all(isinstance(level, int | float) for level in levels):
+        return None
+    low, high = (level / 255 for level in levels)
+    return (low, high) if 0 <= low <= high <= 1 and high > 0 else None
+
+
+def levels_from(sigma: float | None, max_sigma: float | None) -> tuple[float, float]:
+    """Return an interval of σ on the scale of [0, 1] from --sigma and --max-sigma."""
+    low = 25.0 if sigma is None and max_sigma is None else sigma or 0.0
+    high = low if max_sigma is None else max_sigma
+    if max_sigma is None and not 0 < low <= 255:
+        raise FwnetError(f"--sigma must be in (0, 255], got {low:g}")
+    if not (0 <= low <= high <= 255 and high > 0):
+        raise FwnetError(
+            "--sigma and --max-sigma must satisfy 0 <= sigma <= max-sigma <= 255 and "
+            f"max-sigma > 0, got {low:g} and {high:g}"
+        )
+    return low / 255, high / 255
+
+
+def check_sigma(sigma: float | None) -> None:
+    """Raise unless σ is in [0, 1]; say what to write instead of 25."""
+    if sigma is not None and not 0 <= sigma <= 1:
+        hint = f": write sigma={sigma:g}/255" if 1 < sigma <= 255 else ""
+        raise FwnetError(f"sigma must be in [0, 1], the scale of the image, got {sigma:g}{hint}")

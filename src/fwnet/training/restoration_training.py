@@ -1,0 +1,166 @@
+"""`train_restoration`: a network learns a restoration from a folder of images."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fwnet.checks import check_integer
+from fwnet.hardware import choose_device, hardware_name
+from fwnet.models import ImageModel
+from fwnet.models.conv_coding_network import ConvCodingNetwork
+from fwnet.restoration import Restoration
+from fwnet.training.checkpoint import TrainingFolder
+from fwnet.training.config import ConfigError, TrainingConfig
+from fwnet.training.learning_images import LearningImages, read_learning_images
+from fwnet.training.loop import TrainingResult, train
+from fwnet.training.restoration_task import RestorationTask, decibels
+from fwnet.training.run import TrainingRun
+
+__all__ = ["RestorationReport", "train_restoration"]
+
+
+@dataclass(frozen=True)
+class RestorationReport:
+    """What was trained.
+
+    Attributes:
+        model_path: The model file, for the option --model of the command.
+        network: The trained network.
+        images: The images it was trained and validated with.
+        training: History, seconds, and the epoch whose weights were kept: the last one.
+        validation_psnr: Mean PSNR of the validation images in dB; None without such images.
+        baseline_psnr: The same without a network.
+    """
+
+    model_path: Path
+    network: ImageModel
+    images: LearningImages
+    training: TrainingResult
+    validation_psnr: float | None
+    baseline_psnr: float | None
+
+
+def train_restoration(
+    restoration: Restoration,
+    network: ImageModel,
+    data: str | Path | None,
+    run: TrainingRun,
+    *,
+    start: ImageModel | None = None,
+    settings: Mapping[str, Any] | None = None,
+    crop_size: int | None = None,
+    steps_per_epoch: int = 1000,
+    validation: int | None = None,
+    notes: Mapping[str, Any] | None = None,
+) -> RestorationReport:
+    """Train a network on images; its loss is that of the restoration.
+
+    Args:
+        restoration: What to learn, such as `Denoising(25 / 255)` or `Upscaling(3)`.
+        network: The network, such as `restoration.make_network()`; trained in place.
+        data: A folder of images, with its subfolders; None for the restoration's default images.
+            Unreadable files and the history.png of trainings are skipped.
+        run: Folder, device, checkpoints and progress. The folder must be given.
+        start: A trained network to take initial weights from.
+        settings: Settings that differ from the recipe, by the names of `TrainingConfig`.
+        crop_size: Side of a crop; by default that of the restoration.
+        steps_per_epoch: Batches per epoch.
+        validation: Images to hold back and validate with after every epoch: by default 12, or a
+            tenth if that is fewer. The weights of the last epoch are kept.
+        notes: What the model file should say besides data, settings and figures.
+
+    Raises a `ValueError` (`DataError`, `ConfigError`, `TrainingError`) for input that does not fit,
+    most of them before images are read.
+    """
+    check_integer("steps_per_epoch", steps_per_epoch)
+    if validation is not None:
+        check_integer("validation", validation, 0)
+    if run.folder is None:
+        raise ConfigError("run.folder must be a folder for the trained network, got None")
+    restoration.check_network(network)
+    crop_size = restoration.crop_size if crop_size is None else crop_size
+    restoration.check_crop_size(check_integer("crop_size", crop_size))
+    folder, device = Path(run.folder), choose_device(run.device)
+    config = _config(restoration, network, device, steps_per_epoch, start, dict(settings or {}))
+    if start is not None:
+        _adopt(network, start)
+    TrainingFolder(folder, {}).check_unasked(resume=run.resume, force=run.force)
+    images = read_learning_images(restoration, data, run, crop_size, validation)
+    task = RestorationTask(
+        restoration,
+        images.learn,
+        images.held,
+        crop_size=crop_size,
+        crops_per_epoch=steps_per_epoch * config.batch_size,
+    )
+    facts = {**restoration.facts, "crop_size": crop_size, "steps_per_epoch": steps_per_epoch}
+    result = train(
+        network,
+        task,
+        config,
+        replace(run, device=device),
+        identity={**facts, "start": None if start is None else weights_digest(start.state_dict())},
+        notes={
+            **facts,
+            "data": images.description,
+            "hardware": f"{hardware_name(device)}, torch {torch.__version__}",
+            "task": restoration.name,
+            **(notes or {}),
+        },
+    )
+    last = result.history[-1] if result.history else {}
+    figures = last.get("validation"), task.validate_baseline()
+    return RestorationReport(
+        folder / "model.safetensors",
+        network,
+        images,
+        replace(result, best_epoch=last.get("epoch")),
+        *(None if figure is None else decibels(figure) for figure in figures),
+    )
+
+
+def weights_digest(weights: Mapping[str, Tensor]) -> str:
+    """Return the first 16 digits of the SHA-256 of weights."""
+    sha = hashlib.sha256()
+    for name, value in sorted(weights.items()):
+        sha.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
+        sha.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return sha.hexdigest()[:16]
+
+
+def _config(
+    restoration: Restoration,
+    network: ImageModel,
+    device: torch.device,
+    steps_per_epoch: int,
+    start: ImageModel | None,
+    given: Mapping[str, Any],
+) -> TrainingConfig:
+    """Return the settings of the recipe, and those that were given instead."""
+    fixed = restoration.recipe.fixed_settings(type(network).__name__, network.config)
+    num_steps = steps_per_epoch * TrainingConfig(**{**fixed, **given}).num_epochs
+    settings = restoration.recipe.settings(network, device, num_steps, has_start=start is not None)
+    return TrainingConfig(**{**settings, **given})
+
+
+def _adopt(network: ImageModel, start: ImageModel) -> None:
+    """Copy the weights of a network of the same class."""
+    if isinstance(network, ConvCodingNetwork) and isinstance(start, ConvCodingNetwork):
+        network.adopt(start)
+        return
+    ours, theirs = ({"model": type(one).__name__, **one.config} for one in (network, start))
+    ours.pop("output_gain", None)  # only matters for initial weights
+    different = [name for name in ours if ours[name] != theirs.get(name)]
+    if different:
+        name = different[0]
+        raise ValueError(
+            f"the network to start from must have {name} {ours[name]!r}, got {theirs.get(name)!r}"
+        )
+    network.load_state_dict(start.state_dict())
