@@ -166,8 +166,8 @@ def _print_result(experiment: Experiment, result: Result, paths: list[Path]) -> 
             "" if row.spread is None else f"± {row.spread:.2g}",
         )
     console.print(table)
-    lines = [f"The paper: {experiment.claim}", *map(str, experiment.verdicts(result))]
-    for line in lines:
+    verdicts = [str(verdict) for verdict in experiment.verdicts(result) if verdict.measured]
+    for line in [f"The paper: {experiment.claim}", *verdicts]:
         console.print(f"• {line}", highlight=False, markup=False)
     saved = " and ".join(str(path) for path in paths)
     print_lines([f"Saved to {saved}."])

@@ -135,7 +135,10 @@ def patch_atoms(data: Data, color: bool, start: Start, size: int, num_atoms: int
     patches = patches[patches.square().sum(1).argsort(descending=True)[:count]]  # no flat ones
     generator = keyed_generator(0, "atoms")
     if start == "ksvd":
-        chosen, sparsity = patches[torch.randperm(count, generator=generator)], 3 if size <= 3 else 6
+        chosen, sparsity = (
+            patches[torch.randperm(count, generator=generator)],
+            3 if size <= 3 else 6,
+        )
         options: dict[str, Any] = {"num_rounds": rounds, "batch_size": count // 2, "exact": False}
         return ksvd(chosen, num_atoms, sparsity, **options).dictionary
     atoms = torch.randn(patches.shape[1], num_atoms, generator=generator)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from fwnet.experiments.claims import Claim, better, reaches
+from fwnet.experiments.claims import Claim, better, is_better, reaches
 from fwnet.experiments.digits import DigitCase, outcome_of
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import color, marker, new_figure, tidy
@@ -112,11 +113,10 @@ def _add_rows(result: Result, measured: Measured[DigitCase]) -> None:
 
 
 def falls_with_every_layer(result: Result) -> tuple[bool, str]:
-    """Return whether the error without adversarial training falls with every layer."""
-    names = [network.name for network in F_W_NETS]
-    errors = [result.find(name, training=PLAIN).ours for name in names]
-    listed = ", ".join(f"{name} {error:.2f}" for name, error in zip(names, errors, strict=True))
-    return errors == sorted(errors, reverse=True), listed
+    """Return whether every layer makes the error smaller, without adversarial training."""
+    rows = [result.find(network.name, training=PLAIN) for network in F_W_NETS]
+    held = all(is_better(after, before) for before, after in itertools.pairwise(rows))
+    return held, ", ".join(f"{row.method} {row.ours:.2f}" for row in rows)
 
 
 def draw(result: Result) -> Figure:

@@ -29,7 +29,9 @@ def measure(lab: Lab, result: Result) -> None:
     data = data_of(lab)
     labels = digit_features(data).test_labels.numpy()
     predicted, by_other = (
-        np.array([[int(digit) for digit in text] for text in one.values("outcomes", -1, "predicted")])
+        np.array(
+            [[int(digit) for digit in text] for text in one.values("outcomes", -1, "predicted")]
+        )
         for one in (ours, other)
     )
     wrong = predicted != labels
@@ -51,8 +53,9 @@ def measure(lab: Lab, result: Result) -> None:
     )
     for (label, read), count in pairs.most_common(5):
         result.add(f"{label} read as {read}", {}, "images per seed", [count / len(predicted)])
-    before, after = ours.values("pretraining", "p_by_epoch"), ours.values(
-        "outcomes", -1, "p_by_epoch"
+    before, after = (
+        ours.values("pretraining", "p_by_epoch"),
+        ours.values("outcomes", -1, "p_by_epoch"),
     )
     result.curves = {
         "data": data,

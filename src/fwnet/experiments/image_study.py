@@ -35,7 +35,15 @@ from fwnet.training import (
     train,
 )
 
-__all__ = ["ImageCase", "ImageJob", "add_figures", "add_tests", "evaluate", "figures_of", "image_study"]
+__all__ = [
+    "ImageCase",
+    "ImageJob",
+    "add_figures",
+    "add_tests",
+    "evaluate",
+    "figures_of",
+    "image_study",
+]
 
 PSNR, SSIM, LEARNED_P = "PSNR in dB", "SSIM", "learned p"
 QUANTITIES = {PSNR: "psnr", SSIM: "ssim"}

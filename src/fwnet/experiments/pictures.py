@@ -128,12 +128,11 @@ class Lines(Panel):
                 color=shade,
                 label=label,
             )
-            if all(row.paper is not None for row in rows):
-                papers = [row.paper for row in rows]
+            papers = [row.paper for row in rows if row.paper is not None]
+            if len(papers) == len(rows):
                 axis.plot(places, papers, "x:", color=shade, label=f"{label}, the paper")
         if self.guide == "diagonal":
-            ends = sorted(result.values_of(self.x, quantity=self.quantity))[:: max(1, len(lines))]
-            axis.axline((ends[0], ends[0]), slope=1, color="0.6", linestyle=":")
+            axis.axline((1.5, 1.5), slope=1, color="0.6", linestyle=":")
         elif isinstance(self.guide, float):
             axis.axhline(self.guide, color="0.6", linestyle=":")
         self.finish(axis, xlabel=self.x, ylabel=self.quantity or "")

@@ -174,7 +174,9 @@ def choose(
         best, loss = min(tried, key=lambda entry: entry[1])
         if loss == math.inf:
             raise DivergedError(f"{about['method']} diverged with all {len(tried)} settings")
-        listed = [{**settings, "loss": loss if loss < math.inf else None} for settings, loss in tried]
+        listed = [
+            {**settings, "loss": loss if loss < math.inf else None} for settings, loss in tried
+        ]
         result.choices.append({**about, **best, "validation_loss": loss, "tried": listed})
         chosen.append(best)
     return chosen

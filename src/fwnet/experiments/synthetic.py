@@ -43,7 +43,7 @@ SMALL_STEPS = tuple(
     {"learning_rate": rate, "weight_decay": 0.0, "num_epochs": 50} for rate in (1e-5, 1e-4, 3e-4)
 )
 UNTRAINED = {"learning_rate": LEARNING_RATES[0], "weight_decay": 0.0, "num_epochs": 1}
-QUICK_DATA = {"num_train": 1_200, "num_test": 200}
+QUICK_DATA = {"num_train": 1_200, "num_test": 40}
 QUICK_SETTINGS = {"weight_decay": 2e-4, "num_epochs": 6, "batch_size": 100}
 ERROR = "test error"
 
@@ -193,9 +193,7 @@ class CodeCase(Case):
     learns: bool = True
     setting: dict[str, Any] = field(default_factory=dict)
 
-    def job(
-        self, lab: Lab, settings: Settings, seed: int, num_validation: int = 0
-    ) -> CodeTraining:
+    def job(self, lab: Lab, settings: Settings, seed: int, num_validation: int = 0) -> CodeTraining:
         """Return the training with given settings on the data of a seed."""
         size = QUICK_DATA if lab.quick else {}
         return CodeTraining(
@@ -223,9 +221,7 @@ class CodeCase(Case):
         return SEEDS[:1] if lab.quick else SEEDS
 
 
-def add_errors(
-    result: Result, measured: Measured[CodeCase], paper: float | None = None
-) -> None:
+def add_errors(result: Result, measured: Measured[CodeCase], paper: float | None = None) -> None:
     """Append the test errors of a case as a row."""
     case = measured.case
     setting = {"T": case.num_layers, **case.setting}

@@ -54,10 +54,14 @@ EXPERIMENT = Experiment(
         Lines(x="c", quantity=ERROR, title="test", legend=False),
     ),
     claims=(
-        Claim("c changes how fast training gets within 10 % of its final error at c = 5",
-              radius_changes_speed),
-        Claim("the test error is smallest at c = 5, with which codes were made",
-              best_at_the_radius_of_the_codes),
+        Claim(
+            "c changes how fast training gets within 10 % of its final error at c = 5",
+            radius_changes_speed,
+        ),
+        Claim(
+            "the test error is smallest at c = 5, with which codes were made",
+            best_at_the_radius_of_the_codes,
+        ),
     ),
     columns="c",
     note="All have the settings that were chosen at c = 5.",

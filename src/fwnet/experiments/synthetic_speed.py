@@ -74,16 +74,13 @@ def _time_solvers(result: Result, data: SyntheticCodes, steps: tuple[int, ...]) 
 
     double = (data.test_signals, data.dictionary)
     single = (data.test_signals.float(), data.dictionary.float())
-    runs = [
+    runs: list[tuple[str, int | None, tuple[Tensor, Tensor], dict[str, Any]]] = [
         (name, count, single, {"method": method, "max_steps": count, "tol": 1e-15})
         for name, method in SOLVERS.items()
         for count in steps
     ]
-    for name, count, arguments, options in [
-        *runs,
-        (SOLVE_64, None, double, {}),
-        (SOLVE_32, None, single, {}),
-    ]:
+    runs += [(SOLVE_64, None, double, {}), (SOLVE_32, None, single, {})]
+    for name, count, arguments, options in runs:
         error = code_error(solve(*arguments, **options).double(), data.test_codes).item()
         seconds = _seconds(partial(solve, *arguments, **options))
         _add(result, name, count, error, seconds, data)
@@ -125,7 +122,7 @@ def on_the_front(p: float) -> Claim:
     """Return the claim that some network is not dominated: nothing is both faster and better."""
 
     def check(result: Result) -> tuple[bool, str]:
-        rows = result.select(**{"real p": p})
+        rows = [row for row in result.rows if row.setting["real p"] == p]
         front = [
             row
             for row in rows
@@ -150,7 +147,8 @@ def faster_than_cvxpy(p: float) -> Claim:
     """Return the claim that the solver is faster than CVXPY."""
 
     def check(result: Result) -> tuple[bool, str]:
-        ours, theirs = (result.find(name, **{"real p": p}).ours for name in (SOLVE_32, CVXPY))
+        at: dict[str, Any] = {"real p": p}
+        ours, theirs = (result.find(name, **at).ours for name in (SOLVE_32, CVXPY))
         return ours < theirs, f"{ours:.3g} against {theirs:.3g} µs per code"
 
     return Claim(f"at real p = {p:g} fwnet.solve in float32 is faster than CVXPY", check)
@@ -162,7 +160,7 @@ def draw(result: Result) -> Figure:
     names = list(dict.fromkeys(row.method for row in result.rows))
     for axis, p in zip(axes, NETWORKS, strict=True):
         for index, name in enumerate(names):
-            rows = result.select(name, **{"real p": p})
+            rows = [row for row in result.select(name) if row.setting["real p"] == p]
             axis.plot(
                 [row.ours for row in rows],
                 [row.setting["test error"] for row in rows],
