@@ -12,9 +12,10 @@ from scipy.stats import t
 
 from fwnet.experiments.experiment import MissingRowError, Result, Row
 
-__all__ = ["Claim", "Verdict", "better", "is_better", "number", "reaches"]
+__all__ = ["Claim", "Verdict", "better", "is_better", "named", "number", "reaches"]
 
 Check = Callable[[Result], tuple[bool | None, str]]
+PLAIN_SETTINGS = ("images", "law", "training", "choice")  # their values speak for themselves
 SINGLE_SEED = 0.1  # dB: about as much as networks ever differed by their seed
 
 
@@ -109,7 +110,7 @@ def better(
                 found.append(is_better(row, other))
                 label = f"{name} " if len(others) > 1 else ""
                 compared.append(f"{label}{number(other.ours)}{_mark(found[-1])}")
-            where = "".join(f"{key} = {_short(value)}: " for key, value in place.items())
+            where = "".join(f"{named(key, value)}: " for key, value in place.items())
             parts.append(f"{where}{number(row.ours)} against {', '.join(compared)}")
         if not found:
             raise MissingRowError(ours)
@@ -187,5 +188,7 @@ def _mark(is_ours_better: bool | None) -> str:
     return {True: "", False: " (worse)", None: " (indistinguishable)"}[is_ours_better]
 
 
-def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def named(key: str, value: Any) -> str:
+    """Return a setting in words: "T = 4", or "Set5" where the value says what it is."""
+    word = f"{value:g}" if isinstance(value, float) else str(value)
+    return word if key in PLAIN_SETTINGS else f"{key} = {word}"

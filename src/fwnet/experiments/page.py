@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from fwnet.experiments.claims import PLAIN_SETTINGS, named
 from fwnet.experiments.experiment import Experiment, Result, Row
 
 __all__ = ["results_page"]
@@ -29,6 +30,12 @@ This page is made from the files in [results/](../results/) by
   [results/README.md](../results/README.md) says how the rest was chosen.
 * The files also hold every value, all settings that were tried, seconds and hardware.
 """
+
+COUNTS = {
+    "num_weights": "weights",
+    "num_parameters": "parameters",
+    "multiply_adds": "multiplications per pixel",
+}
 
 
 def results_page(folder: Path) -> str:
@@ -91,7 +98,7 @@ def _table(experiment: Experiment, result: Result, quantity: str) -> list[str]:
             for key, value in row.setting.items()
             if key not in (*shared, *experiment.hidden, experiment.columns, experiment.beside)
         }
-        words = [f"{key} = {_value(value)}" for key, value in rest.items()]
+        words = [named(key, value) for key, value in rest.items()]
         if experiment.columns == "method":
             name, column = ", ".join(words), row.method
         else:
@@ -99,15 +106,18 @@ def _table(experiment: Experiment, result: Result, quantity: str) -> list[str]:
             column = _value(row.setting.get(experiment.columns, ""))
         lines.setdefault(name, {})[column] = row
     columns = list(dict.fromkeys(column for line in lines.values() for column in line))
-    counts = _counts(result, rows)
+    counts = _counts(result) if quantity == result.rows[0].quantity else []
     corner = quantity
     if experiment.beside:
         corner += f" at {experiment.beside}"
     if shared:
-        corner += f", {', '.join(f'{key} = {_value(value)}' for key, value in shared.items())}"
-    show_key = experiment.columns not in ("method", "training", "choice", "images", "law")
+        corner += f", {', '.join(named(key, value) for key, value in shared.items())}"
+    show_key = experiment.columns not in ("method", *PLAIN_SETTINGS)
     heads = [f"{experiment.columns} = {one}" if show_key and one else one for one in columns]
-    table = [[corner, *heads, *counts], ["---"] * (1 + len(columns) + len(counts))]
+    table = [
+        [corner, *heads, *(COUNTS[key] for key in counts)],
+        ["---"] * (1 + len(columns) + len(counts)),
+    ]
     for name, line in lines.items():
         cells = [_cell(line.get(column), experiment.beside) for column in columns]
         method = next(iter(line.values())).method
@@ -117,11 +127,10 @@ def _table(experiment: Experiment, result: Result, quantity: str) -> list[str]:
     return ["| " + " | ".join(cells) + " |" for cells in table]
 
 
-def _counts(result: Result, rows: list[Row]) -> dict[str, None]:
-    """Return what is counted for the methods of some rows: parameters, multiplications."""
-    known = [result.curves.get(row.method) for row in rows]
-    counted = [one for one in known if isinstance(one, dict) and "num_parameters" in one]
-    return dict.fromkeys(key for one in counted for key in one)
+def _counts(result: Result) -> list[str]:
+    """Return what is counted for the methods: parameters, weights, multiplications."""
+    known = [part for part in result.curves.values() if isinstance(part, dict)]
+    return [key for key in COUNTS if any(key in part for part in known)]
 
 
 def _cell(row: Row | None, beside: str) -> str:
