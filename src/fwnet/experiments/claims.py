@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from fwnet.experiments.experiment import MissingRowError, Result, Row
 
@@ -162,7 +162,7 @@ def is_better(ours: Row, theirs: Row) -> bool | None:
         differences = [sign * (a - b) for a, b in pairs]
         mean = statistics.fmean(differences)
         error = statistics.stdev(differences) / math.sqrt(len(differences))
-        if abs(mean) < float(t.ppf(0.975, len(differences) - 1)) * error:
+        if abs(mean) < float(stdtrit(len(differences) - 1, 0.975)) * error:
             return None
         return mean > 0
     difference = sign * (ours.ours - theirs.ours)

@@ -58,7 +58,7 @@ EXPERIMENT = Experiment(
     ),
     hidden=("layers",),
     needs=("BSDS500",),
-    note="Conv F-W Net of T layers is compared with DnCNN of T + 1, which has as many convolutions. "
+    note="Conv F-W Net of T layers is compared with DnCNN of T + 1: it has as many convolutions. "
     "All were trained for 10,000 steps; the public weights of DnCNN with 17 layers, trained for "
     "much longer, have 29.21 dB: for deep networks the figures compare what is learned in 10,000 "
     "steps.",

@@ -1,8 +1,8 @@
 """Networks on handwritten digits: features, structured codes, cases and jobs.
 
 Images with pixels in [0, 1] are reduced to 128 numbers by PCA. D holds the leading 15 singular
-vectors of every digit (PCA of the digit alone, not centered, so that D z rebuilds x); the code of an
-image has its 15 coefficients in the place of its digit, and zeros elsewhere. Networks learn these
+vectors of every digit (PCA of the digit alone, not centered, so that D z rebuilds x); the code of
+an image has its 15 coefficients in the place of its digit, and zeros elsewhere. Networks learn these
 codes, then get a softmax layer, then learn the digits. Radius, weight decay and adversarial radius
 (see `Classification`) are those with the smallest error on 10,000 training images that are held
 back; learning rates and epochs were set by hand after a few trials with such errors. Then networks
@@ -73,7 +73,7 @@ TRAINING: dict[str, Any] = {
     "average": 0.999,
 }
 ADVERSARIAL_RADII = (0.0, 1.0, 1.5)
-QUICK_EPOCHS = 3
+QUICK_EPOCHS = 2
 QUICK_SETTINGS = {"num_epochs": QUICK_EPOCHS, "average": 0.9}
 
 

@@ -2,8 +2,8 @@
 
 Networks learn from the luma of the 91 images, or of those and 199 Berkeley images; every choice is
 made on twelve other Berkeley images. They are tested on Set5 and Set14: the luma, cropped to
-multiples of the scale, is shrunk bicubically, and the output of the network is compared with it in 8
-bits, without a border of as many pixels as the scale.
+multiples of the scale, is shrunk bicubically, and the output of the network is compared with it in
+8 bits, without a border of as many pixels as the scale.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ SMALL_STEPS = tuple(
     {"learning_rate": rate, "weight_decay": 0.0, "num_epochs": 50} for rate in (1e-5, 1e-4, 3e-4)
 )
 UNTRAINED = {"learning_rate": LEARNING_RATES[0], "weight_decay": 0.0, "num_epochs": 1}
-QUICK_DATA = {"num_train": 1_200, "num_test": 40}
-QUICK_SETTINGS = {"weight_decay": 2e-4, "num_epochs": 6, "batch_size": 100}
+QUICK_DATA = {"num_train": 600, "num_test": 20}
+QUICK_SETTINGS = {"weight_decay": 2e-4, "num_epochs": 3, "batch_size": 100}
 ERROR = "test error"
 
 

@@ -39,7 +39,7 @@ CASES = (
 
 def measure(lab: Lab, result: Result) -> None:
     """Find the best error over the learning rates for every case and every choice of a setting."""
-    grids, held = grids_of((3,) if lab.quick else EPOCHS), 200 if lab.quick else NUM_VALIDATION
+    grids, held = grids_of((1,) if lab.quick else EPOCHS), 200 if lab.quick else NUM_VALIDATION
     for case, (choice, grid) in itertools.product(CASES, grids.items()):
         jobs = [case.job(lab, settings, TUNING_SEED, held) for settings in grid]
         records = lab.runner.run(jobs[:1] if lab.quick else jobs)

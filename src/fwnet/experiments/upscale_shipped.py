@@ -159,7 +159,7 @@ EXPERIMENT = Experiment(
     columns="images",
     needs=("T91", "BSDS500", "Set5", "Set14"),
     note="Weights are those of the package, with kernels in float16; all networks see the small "
-    "image. Those of 19 layers learned from 91 + 199 images; VDSR learned from 200 Berkeley images, "
+    "image. Those of 19 layers learned from 91 + 199 images, VDSR from 91 + 200 Berkeley images, "
     'one of which contains "woman" of Set5. All have single seeds. Smaller copies of the images '
     "have 0.9 to 0.6 of their sizes.",
 )
