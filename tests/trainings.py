@@ -11,6 +11,9 @@ from typer.testing import CliRunner
 
 from fwnet.cli import app
 from fwnet.models import load_model, read_model
+from fwnet.restoration import Denoising, Upscaling
+from fwnet.training import RestorationTask, TrainingRun, train_restoration
+from fwnet.zoo import TrainedModel
 
 
 def run(*arguments):
@@ -62,3 +65,39 @@ def assert_same(one, other):
     assert one.keys() == other.keys()
     for name in one:
         assert torch.equal(one[name], other[name]), name
+
+
+def denoising(learn, held=None, *, sigma, tell_sigma=False, kind=RestorationTask, **options):
+    """The task of learning to remove noise."""
+    return kind(Denoising(sigma, tell_sigma, learn.channels == 3), learn, held, **options)
+
+
+def upscaling(
+    learn, held=None, *, scale, low_resolution, copies=False, kind=RestorationTask, **options
+):
+    """The task of learning to enlarge."""
+    return kind(Upscaling(scale, low_resolution, copies), learn, held, **options)
+
+
+def make_denoiser(model=None, *, color=None, noise_level_input=False, start=None, **asked):
+    """A network for noise of one level, or of an interval."""
+    trained = None if start is None else TrainedModel(start, "start")
+    options = {"sigma": 25.0, "max_sigma": 25.0 if noise_level_input else None, "color": color}
+    made = Denoising.from_options(trained, model, **options)
+    return made.make_network(model, start=start, **asked)
+
+
+def make_upscaler(model=None, *, scale, enlarged=False, start=None, **asked):
+    """A network for a scale."""
+    trained = None if start is None else TrainedModel(start, "start")
+    made = Upscaling.from_options(trained, model, scale=scale, enlarged=enlarged)
+    return made.make_network(model, start=start, **asked)
+
+
+def train_on(restoration, network, data, output, **options):
+    """`train_restoration`, with the fields of its run among the options."""
+    names = ("device", "resume", "force", "progress", "warn")
+    run = {name: options.pop(name) for name in names if name in options}
+    return train_restoration(
+        restoration, network, data, TrainingRun(folder=output, **run), **options
+    )

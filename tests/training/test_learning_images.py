@@ -1,39 +1,28 @@
 """Folders of images to learn from."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from fwnet.data import BSD68, DataError, read_luma, read_pixels
+from fwnet.data import BSD68, DataError
 from fwnet.progress import Progress
-from fwnet.training import learning_images
-from fwnet.training.learning_images import (
-    files_for_denoising,
-    files_for_upscaling,
-    read_learning_images,
-)
+from fwnet.restoration import Denoising, Upscaling, denoising, upscaling
+from fwnet.training import TrainingRun, learning_images
+from fwnet.training.learning_images import read_learning_images
 from tests.real_data import DATA, needs
 from tests.trainings import save_noise
 
 OUTPUT = Path("net")
 
 
-def read(folder, color=False, output=OUTPUT, num_held=None):
-    """As for denoising."""
+def read(folder, color=False, output=OUTPUT, num_held=None, restoration=None):
+    """As for denoising, unless another restoration is given."""
     lines, steps = [], []
-    source = files_for_denoising(folder, output, lines.append)
-    found = read_learning_images(
-        source,
-        partial(read_pixels, color=color),
-        crop_size=12,
-        num_held=num_held,
-        tell=lines.append,
-        progress=steps.append,
-    )
-    return found, lines, steps
+    run = TrainingRun(folder=output, progress=steps.append, warn=lines.append)
+    restoration = restoration or Denoising(0.1, color=color)
+    return read_learning_images(restoration, folder, run, 12, num_held), lines, steps
 
 
 class TestFolders:
@@ -97,7 +86,7 @@ class TestFolders:
         for index in range(15):
             (tmp_path / f"{index}.jpg").touch()
         _, lines, _ = read(tmp_path)
-        assert len(lines) == learning_images.NUM_TOLD + 1
+        assert len(lines) == learning_images.NUM_NAMED + 1
         assert lines[-1] == "Warning: 15 of 16 files cannot be read and are skipped."
 
     def test_nothing_left_is_an_error(self, tmp_path):
@@ -114,17 +103,17 @@ class TestFolders:
         found, lines, _ = read(tmp_path)
         assert len(found.learn) + len(found.held) == 2
         (line,) = lines
-        assert line.startswith("68 of 70 images are those of BSD68, which denoisers are tested on")
+        assert line.startswith("68 of 70 images are left out: they belong to BSD68")
         assert found.description.startswith(f"2 images in {tmp_path} outside BSD68, 1 of them held")
 
     def test_without_a_folder_the_berkeley_images(self, tmp_path, monkeypatch):
         for name in ("a", "b", "c"):
             save_noise(tmp_path / f"{name}.png")
         files = [tmp_path / f"{name}.png" for name in "abc"]
-        monkeypatch.setattr(learning_images, "berkeley_files", lambda: (files[:2], files[2:]))
+        monkeypatch.setattr(denoising, "berkeley_files", lambda: (files[:2], files[2:]))
         found, lines, _ = read(None)
         assert found.learn.names + found.held.names == (str(files[0]), str(files[1]))
-        assert lines[0].startswith("1 of 3 images are those of BSD68")
+        assert lines[0].startswith("1 of 3 images are left out: they belong to BSD68")
         assert found.description.startswith(
             "2 images of the Berkeley segmentation data set (BSDS500) outside BSD68, 1 of them"
         )
@@ -156,32 +145,23 @@ class TestUpscaling:
             files = [tmp_path / f"{name}{index}.png" for index in range(counts[function])]
             for index, path in enumerate(files):
                 save_noise(path, seed=index)
-            monkeypatch.setattr(
-                learning_images, function, lambda count=None, files=files: files[:count]
-            )
+            monkeypatch.setattr(upscaling, function, lambda count=None, files=files: files[:count])
         return tmp_path
-
-    def read(self, source, **options):
-        told = []
-        found = read_learning_images(
-            source, read_luma, crop_size=12, tell=told.append, progress=told.append, **options
-        )
-        return found, told
 
     @pytest.mark.parametrize(("asked", "held"), [(None, 4), (2, 2), (0, 0)])
     def test_without_a_folder_the_published_ones(self, published, asked, held):
-        found, told = self.read(files_for_upscaling(None, OUTPUT, asked), num_held=asked)
+        found, _, steps = read(None, num_held=asked, restoration=Upscaling(3))
         assert [Path(name).stem for name in found.learn.names] == ["t0", "t1", "b0", "b1", "b2"]
         names = () if found.held is None else found.held.names
         assert [Path(name).stem for name in names] == [f"v{index}" for index in range(held)]
         expected = "5 images of T91 and of the Berkeley segmentation data set (BSDS500)"
         assert found.description == expected + (f", {held} others to validate" if held else "")
-        assert told[-1] == Progress("reading images", 5 + held, 5 + held, "files")
+        assert steps[-1] == Progress("reading images", 5 + held, 5 + held, "files")
 
     @needs("t91", "bsds500")
     def test_the_published_ones_as_they_are(self, monkeypatch):
         monkeypatch.setenv("FWNET_DATA", str(DATA))
-        source = files_for_upscaling(None, OUTPUT)
+        source = Upscaling(3).source(None, "of them", 12, print)
         assert (len(source.files), len(source.held_files)) == (91 + 199, 12)
         assert len({*source.files, *source.held_files}) == 302
         assert "302003" not in {path.stem for path in source.files}  # woman of Set5
@@ -190,14 +170,14 @@ class TestUpscaling:
         for name in [*sorted(BSD68), "1", "2"]:
             save_noise(tmp_path / f"{name}.png", 12, 12)
         save_noise(tmp_path / "net" / "history.png")
-        found, told = self.read(files_for_upscaling(tmp_path, tmp_path / "net"))
+        found, lines, _ = read(tmp_path, output=tmp_path / "net", restoration=Upscaling(3))
         assert len(found.learn) + len(found.held) == 70
         assert found.description == f"70 images in {tmp_path}, 7 of them held back to validate"
-        assert all(one.stage == "reading images" for one in told)
+        assert lines == []
 
     def test_they_are_lumas(self, tmp_path):
         Image.new("RGB", (12, 12), "white").save(tmp_path / "color.png")
         Image.new("L", (12, 12), 255).save(tmp_path / "gray.png")
-        found, _ = self.read(files_for_upscaling(tmp_path, OUTPUT), num_held=0)
+        found, _, _ = read(tmp_path, num_held=0, restoration=Upscaling(3))
         assert found.learn[0].max().item() == pytest.approx(235 / 255)
         assert found.learn[1].max().item() == 1.0

@@ -2,11 +2,11 @@
 
 Images with pixels in [0, 1] are reduced to 128 numbers by PCA. D holds the leading 15 singular
 vectors of every digit (PCA of the digit alone, not centered, so that D z rebuilds x); the code of
-an image has its 15 coefficients in the place of its digit, and zeros elsewhere. Networks learn these
-codes, then get a softmax layer, then learn the digits. Radius, weight decay and adversarial radius
-(see `Classification`) are those with the smallest error on 10,000 training images that are held
-back; learning rates and epochs were set by hand after a few trials with such errors. Then networks
-are trained on all training images, with other seeds, and tested once.
+an image has its 15 coefficients in the place of its digit, and zeros elsewhere. Networks learn
+these codes, then get a softmax layer, then learn the digits. Radius, weight decay and adversarial
+radius (see `Classification`) are those with the smallest error on 10,000 training images that are
+held back; learning rates and epochs were set by hand after a few trials with such errors. Then
+networks are trained on all training images, with other seeds, and tested once.
 """
 
 from __future__ import annotations

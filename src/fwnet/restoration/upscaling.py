@@ -250,7 +250,7 @@ class Upscaling(Restoration):
             return ImageSource(found, where)
         files = [*t91_files(), *berkeley_training_files()]  # in this order: the second may download
         held = berkeley_validation_files(count=num_held) if num_held else []
-        return ImageSource(files, f"of T91 and {where.removeprefix('of ')}", held)
+        return ImageSource(files, f"of T91 and {where}", held)
 
     def read(self, path: Path) -> np.ndarray:
         """Read the luma of a file."""
@@ -280,8 +280,6 @@ class Upscaling(Restoration):
 
     def learning_images(self, images: ImageSet, crop_size: int) -> tuple[ImageSet, ImageSet | None]:
         """Return images and their shrunk copies, perhaps with smaller copies of both."""
-        if images.channels != 1:
-            raise FwnetError(f"images must have one channel, their luma, got {images.channels}")
         if self.smaller_copies:
             images = images.with_smaller_copies(SMALLER_COPIES, crop_size)
         return super().learning_images(images, crop_size)
