@@ -42,8 +42,8 @@ EXPERIMENT = Experiment(
     "perform similarly. The learned p is stable across depths.",
     image_study(CASES, add_layers),
     panels(
-        Lines(x="layers", quantity=PSNR, title="BSD68, σ = 25", legend="beside"),
-        Lines(x="layers", quantity=LEARNED_P, title="learned p", legend=False),
+        Lines(x="layers", quantity=PSNR, title="BSD68, σ = 25", split=" ("),
+        Lines(x="layers", quantity=LEARNED_P, title="learned p", split=" ("),
         width=6,
     ),
     claims=(

@@ -10,7 +10,7 @@ from fwnet.experiments.claims import Claim, reaches
 from fwnet.experiments.denoising import LEVELS, MIDDLE, Data, denoising_figures
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.image_study import PSNR, add_tests
-from fwnet.experiments.pictures import Lines, panels
+from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.runs import Job, Record
 from fwnet.hardware import hardware_name
 from fwnet.models import ImageModel
@@ -88,10 +88,7 @@ EXPERIMENT = Experiment(
     "The denoising networks of the package",
     "The paper has none with 16 layers; its authors published weights of one.",
     measure,
-    panels(
-        Lines(x="σ", quantity=PSNR, title="the networks of the package on BSD68", legend="beside"),
-        width=8,
-    ),
+    panels(Bars(quantity=PSNR, by="σ", title="BSD68, σ = ")),
     claims=(
         *(
             reaches(

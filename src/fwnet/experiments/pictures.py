@@ -101,11 +101,13 @@ class Lines(Panel):
     Attributes:
         x: The setting.
         apart: Another setting whose values have lines of their own.
+        split: Text in the names of methods; those that are the same before it share a line.
         guide: Height of a dotted line, or "diagonal".
     """
 
     x: str
     apart: str = ""
+    split: str = ""
     guide: float | str | None = None
 
     def draw(self, axis: Axes, result: Result) -> None:
@@ -114,7 +116,8 @@ class Lines(Panel):
         for row in self.rows(result):
             if self.x in row.setting:
                 beside = f", {self.apart} = {row.setting[self.apart]}" if self.apart else ""
-                lines.setdefault(f"{row.method}{beside}", []).append(row)
+                name = row.method.partition(self.split)[0] if self.split else row.method
+                lines.setdefault(f"{name}{beside}", []).append(row)
         for index, (label, rows) in enumerate(lines.items()):
             rows.sort(key=lambda row: row.setting[self.x])
             places, shade = [row.setting[self.x] for row in rows], color(index, len(lines))

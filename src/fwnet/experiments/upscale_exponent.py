@@ -5,7 +5,7 @@ from __future__ import annotations
 from fwnet.experiments.claims import better
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.image_study import LEARNED_P, PSNR, image_study
-from fwnet.experiments.pictures import Lines, panels
+from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.super_resolution import OURS, fixed_exponent, with_paper
 
 __all__ = ["EXPERIMENT"]
@@ -40,7 +40,7 @@ EXPERIMENT = Experiment(
     "Super-resolution: p fixed and learned",
     "The p matters, and learned p (1.489) is better than fixed ones.",
     image_study(with_paper([*FIXED, OURS], PAPER), add_exponents),
-    panels(Lines(x="p", quantity=PSNR, by="images", title="× 3, ", legend="beside"), width=7),
+    panels(Bars(quantity=PSNR, by="images", title="× 3, "), width=5.6),
     claims=tuple(
         better(
             f"learned p is better than p = {case.options['p']:g}",

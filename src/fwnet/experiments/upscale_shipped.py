@@ -10,7 +10,7 @@ import torch
 from fwnet.experiments.claims import Claim, reaches
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.image_study import PSNR, SEEDS, add_tests
-from fwnet.experiments.pictures import Lines, panels
+from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.runs import Job, Record
 from fwnet.experiments.study import choose
 from fwnet.experiments.super_resolution import (
@@ -141,7 +141,7 @@ EXPERIMENT = Experiment(
     "The networks of the package that enlarge",
     "The paper has none that are deep.",
     measure,
-    panels(Lines(x="scale", quantity=PSNR, by="images", legend="beside"), width=6.5),
+    panels(Bars(quantity=PSNR, by="images"), width=6.5),
     claims=(
         *(
             reaches(
