@@ -21,7 +21,6 @@ GAIN = 1.12
 BLEND = 30 / 255
 CHUNK_PATCHES = 1 << 14  # codes of 512 numbers take 32 MiB
 CHUNK_PATCHES_GPU = 1 << 17
-ADAPT_PATCHES = 65_000  # patches of a noisy image to learn from
 DRAWN = 3  # times as many patches are drawn as are used: most of an image may be flat
 
 
@@ -32,9 +31,7 @@ def denoise_ksvd(
     *,
     gain: float = GAIN,
     blend: float = BLEND,
-    adapt_rounds: int = 0,
     chunk_patches: int | None = None,
-    seed: int = 0,
 ) -> Tensor:
     """y = (λx + Σ_i R_iᵀ ŷ_i) / (λ + Σ_i R_iᵀ 1),   ŷ_i = mean(x_i) + D z_i,   x_i = R_i x.
 
@@ -48,14 +45,11 @@ def denoise_ksvd(
             from clean images.
         gain: Error of a patch in units of the noise.
         blend: λσ, the weight of x in y.
-        adapt_rounds: Rounds of K-SVD on patches of every noisy image, starting with D. Five rounds
-            gain 0.05 to 0.12 dB at σ = 15/255 and nothing at 50/255, and take most of the time.
         chunk_patches: Number of patches that are coded together; None for what suits the device.
-        seed: Seed of the patches to adapt to.
     """
     check_noisy_gray(image, sigma)
     size = _checked_size(image, dictionary)
-    for name, value in {"gain": gain, "blend": blend, "adapt_rounds": adapt_rounds}.items():
+    for name, value in {"gain": gain, "blend": blend}.items():
         if not value >= 0:
             raise ValueError(f"{name} must be >= 0, got {value!r}")
     if chunk_patches is None:
@@ -67,8 +61,7 @@ def denoise_ksvd(
     coverage = torch.outer(*(_coverage(side, size).to(image) for side in image.shape[-2:]))
     denoised = torch.empty_like(image)
     for x, y in zip(image[:, 0], denoised[:, 0], strict=True):
-        atoms = _adapted(dictionary, x, noise, size, adapt_rounds, seed)
-        total = _sum_of_patches(x, atoms, noise, size, chunk_patches)
+        total = _sum_of_patches(x, dictionary, noise, size, chunk_patches)
         torch.div(weight * x + total, weight + coverage, out=y)
     return denoised
 
@@ -134,19 +127,6 @@ def patch_dictionary(
         exact=False,
         seed=seed,
     )
-    return found.dictionary
-
-
-def _adapted(
-    dictionary: Tensor, x: Tensor, noise: float, size: int, num_rounds: int, seed: int
-) -> Tensor:
-    """Return the dictionary after rounds of K-SVD on patches of one noisy image."""
-    if not num_rounds:
-        return dictionary
-    generator = torch.Generator().manual_seed(seed)
-    patches, _ = _without_mean(_drawn_patches(x, ADAPT_PATCHES, size, generator))
-    m = dictionary.shape[1]
-    found = ksvd(patches, m, noise=noise, num_rounds=num_rounds, dictionary=dictionary, exact=False)
     return found.dictionary
 
 
