@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from fwnet.experiments.runs import Job, Runner
+from fwnet.experiments.runs import Job, Runner, UnfinishedError
 from fwnet.models import ConvFWNet
 
 CPU = torch.device("cpu")
@@ -26,7 +26,7 @@ class Squared(Job):
 
 @dataclass(frozen=True)
 class Compiled(Job):
-    """Compiles a network of its own, whole or not at all."""
+    """Compile a network into one graph."""
 
     channels: int
 
@@ -41,19 +41,32 @@ def executed(folder):
     return sorted(int(line) for line in log.read_text().split()) if log.exists() else []
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_every_job_is_done_once(tmp_path, workers):
-    told = []
+def test_every_job_is_done_once(tmp_path):
+    reports = []
     jobs = [Squared(n, str(tmp_path)) for n in (3, 1, 3, 2)]
-    with Runner(CPU, workers, tmp_path / "c.jsonl", lambda *t: told.append(t)) as runner:
+    with Runner(CPU, 1, tmp_path / "c.jsonl", reports.append) as runner:
         assert [r["square"] for r in runner.run(jobs)] == [9, 1, 9, 4]
         assert runner.run(jobs[:1]) == [{"square": 9}]
     assert executed(tmp_path) == [1, 2, 3]
-    assert told[0] == (0, 3)
-    assert told[-1] == (3, 3)
+    assert (reports[0].done, reports[0].total) == (0, 3)
+    assert (reports[-1].done, reports[-1].total) == (3, 3)
 
 
-def test_what_is_done_survives_a_kill(tmp_path):
+def test_only_what_is_finished(tmp_path):
+    jobs = [Squared(n, str(tmp_path)) for n in (1, 2)]
+    with Runner(CPU, 1, tmp_path / "c.jsonl") as runner:
+        runner.run(jobs[:1])
+        assert runner.finished(jobs)
+    with Runner(CPU, 1, tmp_path / "c.jsonl", finished_only=True) as runner:
+        assert runner.finished(jobs[:1])
+        assert not runner.finished(jobs)
+        assert runner.run(jobs[:1]) == [{"square": 1}]
+        with pytest.raises(UnfinishedError, match="1 of 2 trainings are not finished"):
+            runner.run(jobs)
+    assert executed(tmp_path) == [1]
+
+
+def test_finished_jobs_survive_a_kill(tmp_path):
     cache = tmp_path / "deep" / "c.jsonl"
     jobs = [Squared(n, str(tmp_path)) for n in (1, 2, -3, 4)]
     with pytest.raises(ValueError, match="negative"), Runner(CPU, 1, cache) as runner:
@@ -68,7 +81,7 @@ def test_what_is_done_survives_a_kill(tmp_path):
     assert executed(tmp_path) == [-3, 1, 2, 4]
 
 
-def test_threads_share_what_they_wait_for(tmp_path):
+def test_threads_share_the_jobs_of_several_processes(tmp_path):
     jobs = [Squared(n, str(tmp_path)) for n in range(6)]
     with Runner(CPU, 2, tmp_path / "c.jsonl") as runner, ThreadPoolExecutor(3) as threads:
         answers = list(threads.map(runner.run, [jobs, jobs[::-1], jobs]))
@@ -78,11 +91,11 @@ def test_threads_share_what_they_wait_for(tmp_path):
     assert len({json.loads(line)["key"] for line in lines}) == len(lines) == 6
 
 
-def test_jobs_that_compile_do_not_count_against_each_other():
+def test_jobs_that_compile_do_not_share_a_limit():
     # Not monkeypatch, which would delete the setting in the end.
-    with torch._dynamo.config.patch(recompile_limit=2), Runner(CPU) as runner:
-        records = runner.run([Compiled(channels) for channels in range(1, 5)])
-    assert records == [{"height": 4}] * 4
+    with torch._dynamo.config.patch(recompile_limit=1), Runner(CPU) as runner:
+        records = runner.run([Compiled(channels) for channels in (1, 2)])
+    assert records == [{"height": 4}] * 2
     torch.compiler.reset()
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwnet import ConvFWNet, DnCNN
+from fwnet.experiments.patch_denoiser import PatchDenoiser
 from fwnet.imaging.tiling import apply_tiled, cut_tiles
-from fwnet.models import PatchDenoiser
 
 
 def tiled(network, image, size, halo, told=None):

@@ -5,17 +5,9 @@ import pytest
 import torch
 from torch.nn.functional import conv2d, conv_transpose2d, pad
 
-from fwnet.models import (
-    LISTA,
-    SRCNN,
-    VDSR,
-    ConvFWNet,
-    ConvLISTA,
-    DnCNN,
-    FWNet,
-    PatchDenoiser,
-    patch_denoiser,
-)
+from fwnet.experiments import patch_denoiser
+from fwnet.experiments.patch_denoiser import PatchDenoiser
+from fwnet.models import LISTA, SRCNN, VDSR, ConvFWNet, ConvLISTA, DnCNN, FWNet
 from fwnet.models.conv_coding_network import gram_kernels, squared_norm
 from tests.models.conformance import (
     CompileConformance,

@@ -10,10 +10,10 @@ from safetensors.torch import save_file
 from sklearn.linear_model import Lasso
 
 import fwnet
+from fwnet.experiments.feed_forward import FeedForward
 from fwnet.models import (
     MLP,
     CodeClassifier,
-    FeedForward,
     FWNet,
     ModelFileError,
     create_model,

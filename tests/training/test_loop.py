@@ -8,7 +8,8 @@ import torch
 from safetensors import safe_open
 
 from fwnet.data import synthetic_codes
-from fwnet.models import LISTA, FeedForward, FWNet, load_model
+from fwnet.experiments.feed_forward import FeedForward
+from fwnet.models import LISTA, FWNet, load_model
 from fwnet.progress import silent
 from fwnet.training import (
     Classification,

@@ -5,8 +5,8 @@ import math
 
 import pytest
 import torch
-
 from fwnet.experiments.denoising_networks import FAMILIES
+
 from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, PatchDenoiser, create_model
 from fwnet.restoration import Denoising
 from fwnet.training import RestorationTask, TrainingConfig, TrainingError, train

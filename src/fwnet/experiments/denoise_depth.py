@@ -2,83 +2,37 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
-from fwnet.experiments.denoising_networks import MIDDLE, conv_fwnet, dncnn, measure_networks
+from fwnet.experiments.claims import Claim, better, is_better, number
+from fwnet.experiments.denoising import DenoisingCase, conv_fwnet, dncnn
 from fwnet.experiments.experiment import Experiment, Lab, Result
-from fwnet.experiments.image_figures import PSNR, check_any, compare, is_above, psnr_row
-from fwnet.experiments.pictures import color, marker, new_figure, tidy
-from fwnet.experiments.words import verdict
+from fwnet.experiments.image_study import LEARNED_P, PSNR, image_study
+from fwnet.experiments.pictures import Lines, panels
 
 __all__ = ["EXPERIMENT"]
 
 DEPTHS = (2, 4, 8, 16)
+CASES: list[DenoisingCase] = [
+    case for depth in DEPTHS for case in (conv_fwnet(depth), dncnn(depth + 1))
+]
 
 
-def measure(lab: Lab, result: Result) -> None:
-    """Train both at every depth; DnCNN has one layer more, and as many convolutions."""
-    depths = DEPTHS[:2] if lab.quick else DEPTHS
-    networks = [kind for depth in depths for kind in (conv_fwnet(depth), dncnn(depth + 1))]
-    measure_networks(lab, result, networks, [MIDDLE])
-    layers = {network.name: network.options["num_layers"] for network in networks}
+def add_layers(lab: Lab, result: Result) -> None:  # noqa: ARG001
+    """Note the number of layers in every row."""
+    layers = {case.name: case.options["num_layers"] for case in CASES}
     for row in result.rows:
         row.setting["layers"] = layers[row.method]
-    check_any(result)
-    result.findings = _findings(result)
 
 
-def _findings(result: Result) -> list[str]:
-    sentences = [
-        "σ = 25. Conv F-W Net of T layers is compared with DnCNN of T + 1, which has as many "
-        "convolutions; all were trained for 10,000 steps, the learning rates of T up to 4, T from "
-        "8 on, DnCNN up to 5 and DnCNN from 9 layers on chosen on images that were held back. "
-        "The public weights of DnCNN with 17 layers have 29.21 dB on these images (in its paper it "
-        "learns for 50 epochs of 1,600 steps): for deep networks the figures compare what is "
-        "learned in 10,000 steps, not how good they can become.",
-    ]
-    told: dict[int, bool | None] = {}
-    for depth in DEPTHS:
-        ours = psnr_row(result, conv_fwnet(depth).name, σ=MIDDLE)
-        theirs = psnr_row(result, dncnn(depth + 1).name, σ=MIDDLE)
-        if ours is None or theirs is None:
-            sentences.append(f"T = {depth}: not measured.")
-            continue
-        told[depth] = is_above(ours, theirs)
-        sentences.append(
-            f"T = {depth}: {ours.ours:.2f} dB, DnCNN {theirs.ours:.2f} dB: {compare(ours, theirs)}."
-        )
-    exponents = [row.ours for row in result.rows if row.quantity == "learned p"]
-    claims: dict[str, bool] = {}
-    if told:
-        shallow, deep = min(told), max(told)
-        claims[f"Conv F-W Net is better when shallow (T = {shallow})"] = bool(told[shallow])
-        claims[f"both perform alike when deep (T = {deep})"] = told[deep] is None
-    if exponents:
-        sentences.append(f"Learned p lies between {min(exponents):.2f} and {max(exponents):.2f}.")
-        stable = max(exponents) - min(exponents) <= 0.1
-        claims["learned p is stable, within 0.1, across depths"] = stable
-    return [*sentences, verdict(claims)]
+def alike_when_deep(result: Result) -> tuple[bool, str]:
+    """Return whether both are indistinguishable at the largest depth."""
+    pair = [result.find(case.name, PSNR) for case in CASES[-2:]]
+    return is_better(*pair) is None, " against ".join(number(row.ours) for row in pair)
 
 
-def draw(result: Result) -> Figure:
-    """PSNR by depth, and p by depth."""
-    figure, (left, right) = new_figure(columns=2)
-    for index, kind in enumerate(("Conv F-W Net", "DnCNN")):
-        rows = [r for r in result.rows if r.quantity == PSNR and r.method.startswith(kind)]
-        left.errorbar(
-            [row.setting["layers"] - (kind == "DnCNN") for row in rows],
-            [row.ours for row in rows],
-            [row.spread or 0 for row in rows],
-            marker=marker(index),
-            color=color(2 * index, 4),
-            capsize=3,
-            label=kind if kind != "DnCNN" else "DnCNN, one layer more",
-        )
-    rows = [row for row in result.rows if row.quantity == "learned p"]
-    right.plot([r.setting["layers"] for r in rows], [r.ours for r in rows], "o-", color=color(0, 4))
-    tidy(left, xlabel="T", ylabel=PSNR, title="BSD68, σ = 25")
-    tidy(right, legend=False, xlabel="T", ylabel="learned p", title="learned p", ylim=(1, 2))
-    return figure
+def stable(result: Result) -> tuple[bool, str]:
+    """Return whether the learned p differs by at most 0.1 across depths."""
+    values = [result.find(conv_fwnet(depth).name, LEARNED_P).ours for depth in DEPTHS]
+    return max(values) - min(values) <= 0.1, f"{min(values):.2f} to {max(values):.2f}"
 
 
 EXPERIMENT = Experiment(
@@ -86,6 +40,26 @@ EXPERIMENT = Experiment(
     "Denoising by depth: Conv F-W Net and DnCNN",
     "For shallow networks Conv F-W Net outperforms DnCNN significantly; as depth increases both "
     "perform similarly. The learned p is stable across depths.",
-    measure,
-    draw,
+    image_study(CASES, add_layers),
+    panels(
+        Lines(x="layers", quantity=PSNR, title="BSD68, σ = 25", split=" ("),
+        Lines(x="layers", quantity=LEARNED_P, title="learned p", split=" ("),
+        width=6,
+    ),
+    claims=(
+        *(
+            better(
+                f"{ours.name} is better than {theirs.name}", ours.name, theirs.name, quantity=PSNR
+            )
+            for ours, theirs in zip(CASES[::2], CASES[1::2], strict=True)
+        ),
+        Claim("both perform alike when deep (T = 16)", alike_when_deep),
+        Claim("learned p differs by at most 0.1 across depths", stable),
+    ),
+    hidden=("layers",),
+    needs=("BSDS500",),
+    note="Conv F-W Net of T layers is compared with DnCNN of T + 1: it has as many convolutions. "
+    "All were trained for 10,000 steps; the public weights of DnCNN with 17 layers, trained for "
+    "much longer, have 29.21 dB: for deep networks the figures compare what is learned in 10,000 "
+    "steps.",
 )

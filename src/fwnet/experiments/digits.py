@@ -1,22 +1,20 @@
-"""What the experiments on handwritten digits share: features, structured codes, jobs.
+"""Networks on handwritten digits: features, structured codes, cases and jobs.
 
-The protocol: images, pixels in [0, 1], are reduced to 128 numbers by PCA; D holds the leading 15
-singular vectors of every digit (PCA of the digit alone, not centered, so that D z rebuilds x), and
-the code of an image has its 15 coefficients in the place of its digit and zeros elsewhere. Networks
-learn these codes, then get a softmax layer, then learn the digits as a whole. Radius, weight decay
-and how far neighbors are (see `Classification`) are those with the smallest error on 10,000
-training images that are held back; learning rates and epochs were set by hand after a few trials
-with such errors. Then networks are trained on all training images, with other seeds, and tested
-once.
+Images with pixels in [0, 1] are reduced to 128 numbers by PCA. D holds the leading 15 singular
+vectors of every digit (PCA of the digit alone, not centered, so that D z rebuilds x); the code of
+an image has its 15 coefficients in the place of its digit, and zeros elsewhere. Networks learn
+these codes, then get a softmax layer, then learn the digits. Radius, weight decay and adversarial
+radius (see `Classification`) are those with the smallest error on 10,000 training images that are
+held back; learning rates and epochs were set by hand after a few trials with such errors. Then
+networks are trained on all training images, with other seeds, and tested once.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -26,11 +24,13 @@ from torch import Tensor
 
 from fwnet.coding.structured_codes import leading_directions, structured_codes
 from fwnet.data import Digits, keyed_generator, load_mnist, small_digits
-from fwnet.experiments.experiment import Lab, Result
+from fwnet.experiments.experiment import Lab
+from fwnet.experiments.feed_forward import FeedForward
 from fwnet.experiments.runs import Job, Record
+from fwnet.experiments.study import Case, Grid, Settings
 from fwnet.hardware import hardware_name
 from fwnet.metrics import error_rate
-from fwnet.models import MODELS, CodeClassifier, CodingNetwork, FeedForward, Model
+from fwnet.models import MODELS, CodeClassifier, CodingNetwork, Model
 from fwnet.training import (
     Classification,
     CodeRegression,
@@ -41,25 +41,15 @@ from fwnet.training import (
     train,
 )
 
-__all__ = [
-    "Choice",
-    "DigitFeatures",
-    "DigitTraining",
-    "Network",
-    "choose",
-    "data_of",
-    "digit_features",
-    "seeds_of",
-    "with_pretraining",
-]
+__all__ = ["DigitCase", "DigitFeatures", "DigitTraining", "digit_features", "outcome_of"]
 
 Data = Literal["mnist", "small"]
 NUM_CLASSES = 10
-# Of an image, and of the code of a digit.
+# Numbers of an image, and of the code of a digit.
 WIDTHS: dict[str, tuple[int, int]] = {"mnist": (128, 15), "small": (40, 8)}
 NUM_VALIDATION = {"mnist": 10_000, "small": 300}
 TUNING_SEED, SEEDS = 0, (1, 2, 3)
-# Momentum, batches, rates and epochs of the paper.
+# Momentum, batch size, learning rates and epochs of the paper.
 PRETRAINING: dict[str, Any] = {
     "optimizer": "sgd",
     "momentum": 0.9,
@@ -82,9 +72,8 @@ TRAINING: dict[str, Any] = {
     "clip_norm": 1.0,
     "average": 0.999,
 }
-# How far the neighbors are that a classifier learns beside the images (0: none), in pixels of 1.
-NEIGHBORS = (0.0, 1.0, 1.5)
-QUICK_EPOCHS = 5
+ADVERSARIAL_RADII = (0.0, 1.0, 1.5)
+QUICK_EPOCHS = 2
 QUICK_SETTINGS = {"num_epochs": QUICK_EPOCHS, "average": 0.9}
 
 
@@ -93,13 +82,13 @@ class DigitFeatures:
     """What networks see of digits.
 
     Attributes:
-        x: The training images after PCA, (count, n).
+        x: Training images after PCA, (count, n).
         labels: Their digits.
         codes: Their structured codes, (count, m).
         dictionary: D, (n, m).
-        test_x: The test images after PCA.
+        test_x: Test images after PCA.
         test_labels: Their digits.
-        axes: What turns a column of D into an image, (n, height·width).
+        axes: Matrix that turns a column of D into an image, (n, height·width).
         images: The digits themselves.
     """
 
@@ -114,13 +103,13 @@ class DigitFeatures:
 
 
 def data_of(lab: Lab) -> Data:
-    """MNIST, or the small digits that need no download."""
+    """Return MNIST, or for a quick look the small digits that need no download."""
     return "small" if lab.quick else "mnist"
 
 
 @lru_cache(maxsize=2)
 def digit_features(data: Data, num_validation: int = 0) -> DigitFeatures:
-    """PCA, and PCA of every digit; with `num_validation` the test images are not looked at."""
+    """Return features by PCA; with `num_validation` the test images are not used."""
     digits = load_mnist() if data == "mnist" else small_digits()
     if num_validation:
         digits = digits.split(num_validation)
@@ -149,15 +138,15 @@ class DigitTraining(Job):
 
     Attributes:
         data: "mnist", or "small" for scikit-learn's digits.
-        model: "FWNet", "LCoD", or "FeedForward", which sees the images themselves and has no codes.
+        model: "FWNet", "LCoD", or "FeedForward", which sees the images and has no codes.
         options: Arguments of the model.
-        trainings: For each, settings of the training as a classifier, from the same learned codes;
-            with "neighbors", the adversarial radius, or without.
-        pretraining: Settings of the training on codes; none for FeedForward.
-        num_validation: How many training images are held back, to choose settings with.
+        trainings: Settings of each training as a classifier, all from the same learned codes;
+            "neighbors" is the adversarial radius.
+        pretraining: Settings of the training on codes; None for FeedForward.
+        num_validation: Number of training images that are held back to choose settings with.
         logistic: Whether logistic regression on the learned codes is measured too.
-        portrait: Whether to keep what a page shows of the last network: atoms and mean codes.
-        seed: Of weights and order.
+        portrait: Whether to keep atoms and mean codes of the last network, for the picture.
+        seed: Seed of weights and order.
     """
 
     data: Data
@@ -219,8 +208,8 @@ class DigitTraining(Job):
         else:
             network = CodeClassifier.on(encoder, NUM_CLASSES, generator=generator)
         rest = {name: value for name, value in settings.items() if name != "neighbors"}
-        neighbors = settings.get("neighbors", 0.0)
-        task = Classification(x, features.labels, adversarial_radius=neighbors)
+        radius = settings.get("neighbors", 0.0)
+        task = Classification(x, features.labels, adversarial_radius=radius)
         try:
             result = train(
                 network, task, TrainingConfig(**rest, seed=self.seed), TrainingRun(device=device)
@@ -229,7 +218,7 @@ class DigitTraining(Job):
             return {"error": None, "diverged": str(error)}
         scores = _outputs(network, test_x)
         percent = 100 * error_rate(scores, features.test_labels).item()
-        if self.num_validation:  # a network that chooses settings is not looked at closer
+        if self.num_validation:  # of a network that chooses settings nothing else is needed
             return {"error": percent}
         outcome = {
             "error": percent,
@@ -244,7 +233,7 @@ class DigitTraining(Job):
 
 
 def logistic_error(encoder: CodingNetwork, features: DigitFeatures) -> float:
-    """The error, in percent, of logistic regression on codes that stay as they are."""
+    """Return the error, in percent, of logistic regression on fixed codes."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -266,7 +255,7 @@ def _outputs(network: Model, x: Tensor) -> Tensor:
 
 
 def _report(network: Model, result: TrainingResult) -> dict[str, Any]:
-    """What is kept of a training: where it ended, and p on the way."""
+    """Return where a training ended, and p by epoch."""
     report = {
         "loss": _short([result.history[-1]["loss"]])[0],
         "seconds": round(result.seconds, 2),
@@ -279,7 +268,7 @@ def _report(network: Model, result: TrainingResult) -> dict[str, Any]:
 
 
 def _portrait(network: CodeClassifier, features: DigitFeatures) -> dict[str, Any]:
-    """Rows of −W_0 as images, some for every digit, and the mean magnitudes of codes by digit."""
+    """Return rows of −W_0 as images, some for every digit, and mean magnitudes of codes."""
     per_digit = features.dictionary.shape[1] // NUM_CLASSES
     shown = [digit * per_digit + k for digit in range(NUM_CLASSES) for k in range(4)]
     learned = -network.encoder.first.weight.detach().cpu()[shown]
@@ -300,119 +289,103 @@ def _short(values: Sequence[float]) -> list[float]:
     return [float(f"{value:.4g}") for value in values]
 
 
-@dataclass(frozen=True)
-class Network:
-    """One of the networks that are compared.
+@dataclass(frozen=True, kw_only=True)
+class DigitCase(Case):
+    """A network on handwritten digits.
 
     Attributes:
-        name: As in the table.
-        model: The name of a model.
-        options: Arguments of the model that are given.
+        name: Name in the table.
+        model: Name of a model.
+        options: Arguments of the model.
         choices: Arguments of the model to choose from.
         decays: Weight decays of the training as a classifier to choose from.
-        training: What else differs from `TRAINING`.
-        pretraining: What differs from `PRETRAINING`.
+        radii: Adversarial radii to choose from.
+        training: Settings that differ from `TRAINING`.
+        pretraining: Settings that differ from `PRETRAINING`.
     """
 
     name: str
-    model: str
+    model: str = "FWNet"
     options: dict[str, Any] = field(default_factory=dict)
-    choices: tuple[dict[str, Any], ...] = ({},)
+    choices: tuple[Settings, ...] = ({},)
     decays: tuple[float, ...] = (1e-3, 2e-3)
+    radii: tuple[float, ...] = ADVERSARIAL_RADII
     training: dict[str, Any] = field(default_factory=dict)
     pretraining: dict[str, Any] = field(default_factory=dict)
 
-    def job(
+    def job(self, lab: Lab, settings: Settings, seed: int) -> DigitTraining:
+        """Return the training on all training images, without and with adversarial training."""
+        radii = sorted({0.0, settings.get("adversarial_radius", 0.0)})
+        logistic = self.model == "FWNet" and len(self.radii) > 1
+        return replace(self._job(lab, settings, radii, seed), logistic=logistic)
+
+    def longer_job(self, lab: Lab, settings: Settings, num_epochs: int) -> DigitTraining:
+        """Return a longer training with the chosen settings and one seed."""
+        longer = replace(self, training={**self.training, "num_epochs": num_epochs})
+        radii = [settings["adversarial_radius"]]
+        return replace(longer._job(lab, settings, radii, SEEDS[0]), portrait=True)
+
+    def trial(self, lab: Lab, settings: Settings, radii: Sequence[float]) -> DigitTraining:
+        """Return a training that helps to choose settings: half the epochs, a quarter on codes."""
+        return self._job(lab, settings, radii, TUNING_SEED, tuning=True)
+
+    def _job(
         self,
         lab: Lab,
-        choice: dict[str, Any],
-        weight_decay: float,
-        neighbors: Sequence[float],
-        *,
+        settings: Settings,
+        radii: Sequence[float],
+        seed: int,
         tuning: bool = False,
-        seed: int = TUNING_SEED,
-        **arguments: Any,
     ) -> DigitTraining:
-        """Its training, with one of its choices, at several distances of neighbors.
-
-        While settings are chosen it is shorter: half the epochs, a quarter of those on codes.
-        """
-        data = data_of(lab)
-        training = {**TRAINING, **self.training, "weight_decay": weight_decay}
+        training = {**TRAINING, **self.training, "weight_decay": settings["weight_decay"]}
         pretraining = {**PRETRAINING, **self.pretraining}
         if lab.quick:
             training |= QUICK_SETTINGS
             pretraining["num_epochs"] = QUICK_EPOCHS
         if tuning:
             training["num_epochs"] //= 2
-            pretraining["num_epochs"] //= 4
+            pretraining["num_epochs"] = max(1, pretraining["num_epochs"] // 4)
+        chosen = {
+            name: value
+            for name, value in settings.items()
+            if name not in ("weight_decay", "adversarial_radius")
+        }
+        data = data_of(lab)
         return DigitTraining(
             data,
             self.model,
-            {**self.options, **choice},
-            [{**training, "neighbors": radius} for radius in neighbors],
+            {**self.options, **chosen},
+            [{**training, "neighbors": radius} for radius in radii],
             None if self.model == "FeedForward" else pretraining,
             NUM_VALIDATION[data] if tuning else 0,
             seed=seed,
-            **arguments,
         )
 
-
-@dataclass(frozen=True)
-class Choice:
-    """What was chosen for a network: arguments of the model, decay, how far neighbors are."""
-
-    network: Network
-    options: dict[str, Any]
-    weight_decay: float
-    neighbors: float
-
-    def job(
-        self, lab: Lab, neighbors: Sequence[float], seed: int, **arguments: Any
-    ) -> DigitTraining:
-        """The training that this choice is about, on all training images."""
-        return self.network.job(
-            lab, self.options, self.weight_decay, neighbors, seed=seed, **arguments
-        )
-
-
-def choose(
-    lab: Lab, result: Result, network: Network, neighbors: Sequence[float] = NEIGHBORS
-) -> Choice:
-    """What has the smallest validation error; noted in the result."""
-    tried = list(itertools.product(network.choices, network.decays))
-    jobs = [network.job(lab, choice, decay, neighbors, tuning=True) for choice, decay in tried]
-    errors = [
-        (outcome["error"] if outcome["error"] is not None else math.inf, choice, decay, radius)
-        for (choice, decay), record in zip(tried, lab.runner.run(jobs), strict=True)
-        for radius, outcome in zip(neighbors, record["outcomes"], strict=True)
-    ]
-    best, options, weight_decay, radius = min(errors, key=lambda entry: entry[0])
-    if best == math.inf:
-        raise DivergedError(f"{network.name} diverged with all {len(errors)} settings")
-    result.choices.append(
-        {
-            "method": network.name,
-            **options,
-            "weight_decay": weight_decay,
-            "neighbors": radius,
-            "validation_error": best,
-            "all_validation_errors": [
-                {**o, "weight_decay": d, "neighbors": r, "error": e if e < math.inf else None}
-                for e, o, d, r in errors
+    def search(self, lab: Lab) -> tuple[dict[str, Any], Grid]:
+        """Return the search for arguments of the model, weight decay and adversarial radius."""
+        candidates = [
+            {**choice, "weight_decay": decay}
+            for choice, decay in itertools.product(self.choices, self.decays)
+        ]
+        radii = self.radii[:2] if lab.quick else self.radii
+        grid = Grid(
+            candidates[:1] if lab.quick else candidates,
+            lambda settings: self.trial(lab, settings, radii),
+            lambda settings, record: [
+                ({**settings, "adversarial_radius": radius}, outcome["error"])
+                for radius, outcome in zip(radii, record["outcomes"], strict=True)
             ],
-        }
-    )
-    return Choice(network, options, weight_decay, radius)
+        )
+        return {"method": self.name}, grid
+
+    def seeds(self, lab: Lab) -> tuple[int, ...]:
+        """Return three seeds, or two for a quick look."""
+        return SEEDS[:2] if lab.quick else SEEDS
 
 
-def seeds_of(lab: Lab) -> tuple[int, ...]:
-    """Those of the networks that are tested."""
-    return SEEDS[:2] if lab.quick else SEEDS
-
-
-def with_pretraining(record: Record, outcome: Record) -> Record:
-    """An outcome with the hardware, and the seconds of both its trainings."""
+def outcome_of(record: Record, index: int) -> Record:
+    """Return one outcome with the hardware, and the seconds of both its trainings."""
+    outcome = record["outcomes"][index]
     if outcome["error"] is None:
         raise DivergedError(f"a network that was to be tested diverged: {outcome['diverged']}")
     before = record.get("pretraining", {}).get("seconds", 0.0)

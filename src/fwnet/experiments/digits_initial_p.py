@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from matplotlib.figure import Figure
+from fwnet.experiments.claims import Claim, better
+from fwnet.experiments.digits import DigitCase, outcome_of
+from fwnet.experiments.experiment import Experiment, Lab, Result
+from fwnet.experiments.pictures import Curves, Lines, panels
+from fwnet.experiments.study import Search, Settings, choose, measure_cases
 
-from fwnet.experiments.digits import (
-    Choice,
-    DigitTraining,
-    Network,
-    choose,
-    seeds_of,
-)
-from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
-from fwnet.experiments.pictures import color, new_figure, plot_rows, tidy
-from fwnet.experiments.words import comma_list, is_below, verdict
-
-__all__ = ["EXPERIMENT", "table_jobs"]
+__all__ = ["EXPERIMENT"]
 
 STARTS = (1.1, 1.3, 1.5, 1.6, 1.8, 2.0)
 LEARNED, FIXED = "learned p", "fixed p"
@@ -30,187 +22,87 @@ PAPER = {
 }
 PAPER_P = dict(zip(STARTS, (1.601, 1.600, 1.595, 1.614, 1.601, 1.585), strict=True))
 NEAR = 0.05
-DEPTHS, RADII = (3, 4), (12.5, 25.0, 50.0)
-SHARED = Network(
-    "F-W Net, shared W",
-    "FWNet",
-    {"share_weights": True, "p": 1.5},
-    tuple({"num_layers": T, "radius": RADII[1]} for T in DEPTHS),
+RADII = (12.5, 25.0, 50.0)
+SHARED = DigitCase(
+    name="F-W Net, shared W",
+    options={"share_weights": True, "p": 1.5},
+    choices=tuple({"num_layers": T, "radius": RADII[1]} for T in (3, 4)),
     decays=(1e-3,),
+    radii=(0.0,),
     training={"num_epochs": 10},
     pretraining={"num_epochs": 30},
 )
 
 
+@dataclass(frozen=True)
+class RadiusSearch(Search):
+    """Try every radius from every initial p; the loss is the mean over the starts."""
+
+    settings: Settings
+
+    def try_all(self, lab: Lab) -> list[tuple[Settings, float]]:
+        """Return the mean validation error of every radius."""
+        tried = [{**self.settings, "radius": radius} for radius in RADII]
+        jobs = [
+            SHARED.trial(lab, {**settings, "p": start}, [0.0])
+            for settings in tried
+            for start in starts_of(lab)
+        ]
+        records = iter(lab.runner.run(jobs))
+        losses = []
+        for _ in tried:
+            errors = [next(records)["outcomes"][0]["error"] for _ in starts_of(lab)]
+            losses.append(statistics.fmean(100.0 if e is None else e for e in errors))
+        return list(zip(tried, losses, strict=True))
+
+
+def starts_of(lab: Lab) -> tuple[float, ...]:
+    """Return the values that p starts from."""
+    return STARTS[2:4] if lab.quick else STARTS
+
+
 def measure(lab: Lab, result: Result) -> None:
     """Choose depth and radius, then train from every start, with p learned and fixed."""
-    choice = choose_radius(lab, result, choose(lab, result, SHARED, neighbors=(0.0,)))
-    jobs = table_jobs(lab, choice)
-    records = iter(lab.runner.run(jobs))
-    num_seeds = len(jobs) // (2 * len(STARTS))
-    for name in (LEARNED, FIXED):
-        for start in STARTS:
-            mine = [next(records) for _ in range(num_seeds)]
-            outcomes = [
-                {**record["outcomes"][0], "hardware": record["hardware"]} for record in mine
-            ]
-            for outcome, record in zip(outcomes, mine, strict=True):
-                outcome["seconds"] += record["pretraining"]["seconds"]
-            accuracies = [100 - outcome["error"] for outcome in outcomes]
-            setting = {"initial p": start, **choice.options}
-            paper = PAPER[name][start]
-            result.rows.append(row_of(name, setting, ACCURACY, accuracies, outcomes, paper))
-            if name == LEARNED:
-                values = [outcome["p"] for outcome in outcomes]
-                result.rows.append(
-                    row_of(name, setting, EXPONENT, values, outcomes, PAPER_P[start])
-                )
-                values = [record["pretraining"]["p"] for record in mine]
-                result.rows.append(row_of(name, setting, AFTER_CODES, values))
-                curves = [
-                    [start, *record["pretraining"]["p_by_epoch"], *outcome["p_by_epoch"]]
-                    for record, outcome in zip(mine, outcomes, strict=True)
-                ]
-                result.curves[f"{start:g}"] = [
-                    statistics.fmean(values) for values in zip(*curves, strict=True)
-                ]
-                result.curves["pretraining epochs"] = len(mine[0]["pretraining"]["p_by_epoch"])
-    result.findings = _findings(result)
-
-
-def choose_radius(lab: Lab, result: Result, choice: Choice) -> Choice:
-    """The c with the smallest validation error, the mean over all starts of a learned p."""
-    records = iter(lab.runner.run(radius_jobs(lab, choice)))
-    errors = []
-    for _ in RADII:
-        outcomes = [next(records)["outcomes"][0]["error"] for _ in STARTS]
-        errors.append(statistics.fmean(100.0 if e is None else e for e in outcomes))
-    best = min(range(len(RADII)), key=errors.__getitem__)
-    result.choices.append(
-        {
-            "method": SHARED.name,
-            "radius": RADII[best],
-            "validation_error": errors[best],
-            "all_validation_errors": [
-                {"radius": radius, "error, mean over starts": error}
-                for radius, error in zip(RADII, errors, strict=True)
-            ],
-        }
-    )
-    return replace(choice, options={**choice.options, "radius": RADII[best]})
-
-
-def radius_jobs(lab: Lab, choice: Choice) -> list[DigitTraining]:
-    """For every radius, from every start."""
-    return [
-        choice.network.job(
-            lab,
-            {**choice.options, "radius": radius, "p": start},
-            choice.weight_decay,
-            [0.0],
-            tuning=True,
-        )
-        for radius in RADII
-        for start in STARTS
+    (first,) = choose(lab, result, [SHARED.search(lab)])
+    (chosen,) = choose(lab, result, [({"method": SHARED.name}, RadiusSearch(first))])
+    setting = {name: chosen[name] for name in ("num_layers", "radius")}
+    cases = [
+        replace(SHARED, name=name, options={**SHARED.options, "p": start, "learn_p": learn})
+        for name, learn in ((LEARNED, True), (FIXED, False))
+        for start in starts_of(lab)
     ]
+    for measured in measure_cases(lab, result, cases, chosen):
+        name, start = measured.case.name, measured.case.options["p"]
+        outcomes = [outcome_of(record, 0) for record in measured.records]
+        place = {"initial p": start, **setting}
+        accuracies = [100 - outcome["error"] for outcome in outcomes]
+        result.add(name, place, ACCURACY, accuracies, outcomes, PAPER[name][start])
+        if name == LEARNED:
+            ends = [outcome["p"] for outcome in outcomes]
+            result.add(name, place, EXPONENT, ends, outcomes, PAPER_P[start])
+            result.add(name, place, AFTER_CODES, measured.values("pretraining", "p"))
+            before = measured.curve("pretraining", "p_by_epoch")
+            after = measured.curve("outcomes", 0, "p_by_epoch")
+            result.curves[f"{start:g}"] = [start, *before, *after]
+            result.curves["pretraining epochs"] = len(before)
 
 
-def table_jobs(lab: Lab, choice: Choice) -> list[DigitTraining]:
-    """From every start, with every seed: p learned first, then fixed."""
-    return [
-        replace(choice, options={**choice.options, "p": start, "learn_p": learn}).job(
-            lab, [0.0], seed
-        )
-        for learn in (True, False)
-        for start in STARTS
-        for seed in seeds_of(lab)
-    ]
+def ends_together(quantity: str, text: str) -> Claim:
+    """Return the claim that p ends within `NEAR` of one value from every start."""
+
+    def check(result: Result) -> tuple[bool, str]:
+        ends = [row.ours for row in result.select(LEARNED, quantity)]
+        half = (max(ends) - min(ends)) / 2
+        return half <= NEAR, f"{', '.join(f'{p:.3f}' for p in ends)}"
+
+    return Claim(text, check)
 
 
-def _rows(result: Result, name: str, quantity: str) -> dict[float, list[float]]:
-    return {
-        row.setting["initial p"]: row.values
-        for row in result.rows
-        if row.method == name and row.quantity == quantity
-    }
-
-
-def _findings(result: Result) -> list[str]:
-    learned, fixed = (_rows(result, name, ACCURACY) for name in (LEARNED, FIXED))
-    ends, after_codes = (
-        {start: statistics.fmean(values) for start, values in _rows(result, LEARNED, q).items()}
-        for q in (EXPONENT, AFTER_CODES)
-    )
-    single = [p for values in _rows(result, LEARNED, EXPONENT).values() for p in values]
-    # Accuracies: the larger the better.
-    better = {start: is_below(fixed[start], learned[start]) for start in STARTS}
-    won = [f"{start:g}" for start, is_better in better.items() if is_better]
-    level = [f"{start:g}" for start, is_better in better.items() if is_better is None]
-    lost = [f"{start:g}" for start, is_better in better.items() if is_better is False]
-    parts = [
-        f"{word} at {comma_list(starts)}"
-        for word, starts in (("better", won), ("not told apart", level), ("worse", lost))
-        if starts
-    ]
-    means = {start: statistics.fmean(values) for start, values in learned.items()}
-    return [
-        f"From {', '.join(f'{p:g}' for p in STARTS)} the learned p is "
-        f"{', '.join(f'{after_codes[p]:.3f}' for p in STARTS)} after codes are learned, "
-        f"{_within(after_codes.values())}, and ends at "
-        f"{', '.join(f'{ends[p]:.3f}' for p in STARTS)} after classes are, "
-        f"{_within(ends.values())} (means over seeds; single networks {_within(single)}). The "
-        "paper has 1.585 to 1.614.",
-        "c was chosen by the validation error of networks that learn p, the mean over all starts; "
-        "those with a fixed p have the same c.",
-        f"Accuracies with a learned p lie between {min(means.values()):.2f} and "
-        f"{max(means.values()):.2f}%, with a fixed one between "
-        f"{min(statistics.fmean(v) for v in fixed.values()):.2f} and "
-        f"{max(statistics.fmean(v) for v in fixed.values()):.2f}%.",
-        f"A learned p compared with one fixed at its start: {', '.join(parts)}.",
-        verdict(
-            {
-                f"p is within {NEAR} of one value from every start, after codes": (
-                    _half_range(after_codes.values()) <= NEAR
-                ),
-                "and after classes, means over seeds": _half_range(ends.values()) <= NEAR,
-                "a learned p beats a fixed one from every start": all(better.values()),
-                "p converges to about 1.6": all(abs(p - 1.6) <= NEAR for p in ends.values()),
-            }
-        ),
-    ]
-
-
-def _half_range(values: Iterable[float]) -> float:
-    """How far from one value all are."""
-    known = list(values)
-    return (max(known) - min(known)) / 2
-
-
-def _within(values: Iterable[float]) -> str:
-    known = list(values)
-    middle = (max(known) + min(known)) / 2
-    return f"within {_half_range(known):.3f} of {middle:.3f}"
-
-
-def draw(result: Result) -> Figure:
-    """p by epoch, and accuracies."""
-    figure, (left, right) = new_figure(columns=2)
-    for index, start in enumerate(STARTS):
-        left.plot(
-            result.curves[f"{start:g}"], color=color(index, len(STARTS)), label=f"from {start:g}"
-        )
-    left.axvline(result.curves["pretraining epochs"], color="0.6", linestyle=":", linewidth=1)
-    tidy(left, xlabel="epoch (dotted: from codes to classes)", ylabel="p", title="learned p")
-    for index, name in enumerate((LEARNED, FIXED)):
-        rows = [row for row in result.rows if row.method == name and row.quantity == ACCURACY]
-        shade = color(2 * index, 4)
-        plot_rows(right, rows, "initial p", color=shade, marker="os"[index], label=name)
-        places = [row.setting["initial p"] for row in rows]
-        right.plot(
-            places, [row.paper for row in rows], "x:", color=shade, label=f"{name}, the paper"
-        )
-    tidy(right, xlabel="initial p", ylabel=ACCURACY, title="handwritten digits")
-    return figure
+def near_the_paper(result: Result) -> tuple[bool, str]:
+    """Return whether p ends near 1.6 from every start."""
+    ends = [row.ours for row in result.select(LEARNED, EXPONENT)]
+    held = all(abs(p - 1.6) <= NEAR for p in ends)
+    return held, f"{min(ends):.3f} to {max(ends):.3f}"
 
 
 EXPERIMENT = Experiment(
@@ -219,5 +111,28 @@ EXPERIMENT = Experiment(
     "Whatever p starts from, it converges to about 1.6; fixing p, even at the learned value, is "
     "worse.",
     measure,
-    draw,
+    panels(
+        Curves(
+            names=[f"{start:g}" for start in STARTS],
+            title="learned p by its start (codes, then classes)",
+            labels={"ylabel": "p"},
+        ),
+        Lines(x="initial p", quantity=ACCURACY, title="handwritten digits"),
+    ),
+    claims=(
+        ends_together(AFTER_CODES, f"p is within {NEAR} of one value after codes are learned"),
+        ends_together(EXPONENT, f"p is within {NEAR} of one value after classes are learned"),
+        Claim("p converges to about 1.6", near_the_paper),
+        better(
+            "a learned p is better than a fixed one from every start",
+            LEARNED,
+            FIXED,
+            "initial p",
+            quantity=ACCURACY,
+        ),
+    ),
+    columns="initial p",
+    needs=("MNIST",),
+    note="One W for all layers. c was chosen by the mean validation error over all starts of a "
+    "learned p; networks with a fixed p have the same c.",
 )

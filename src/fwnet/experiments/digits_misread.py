@@ -1,4 +1,4 @@
-"""Where the rest of the error is: atoms, codes, p during training, and the digits misread."""
+"""Where the rest of the error is: atoms, codes, p during training, and misread digits."""
 
 from __future__ import annotations
 
@@ -8,102 +8,75 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from fwnet.experiments.digits import NUM_CLASSES, choose, data_of, digit_features
-from fwnet.experiments.digits_error import F_W_NETS, NETWORKS, final_jobs, longer_job
-from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
+from fwnet.experiments.digits import NUM_CLASSES, data_of, digit_features
+from fwnet.experiments.digits_error import F_W_NETS, LONGER_EPOCHS, MLPS
+from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import color, tidy
-from fwnet.experiments.words import comma_list
+from fwnet.experiments.study import measure_cases
 
 __all__ = ["EXPERIMENT"]
 
 MOST_SHOWN = 60
-ATOMS_A_DIGIT = 4
+ATOMS_PER_DIGIT = 4
+OURS, QUANTITY, IMAGES = "F-W Net", "test error, %", "images"
 
 
 def measure(lab: Lab, result: Result) -> None:
-    """Look at the deepest network with all seeds, and its longest training, and at one MLP."""
-    deepest, mlp = F_W_NETS[max(F_W_NETS)], NETWORKS[0 if lab.quick else 1]
-    choice, other = (choose(lab, result, network) for network in (deepest, mlp))
-    *records, longest = lab.runner.run([*final_jobs(lab, choice), longer_job(lab, choice)])
-    outcomes = [record["outcomes"][-1] for record in records]
-    others = [record["outcomes"][-1] for record in lab.runner.run(final_jobs(lab, other))]
+    """Look at the deepest network with all seeds, its longer training, and one MLP."""
+    mlp = MLPS[0 if lab.quick else 1]
+    ours, other = measure_cases(lab, result, (F_W_NETS[-1], mlp))
+    (longest,) = lab.runner.run([ours.case.longer_job(lab, ours.settings, LONGER_EPOCHS)])
     data = data_of(lab)
     labels = digit_features(data).test_labels.numpy()
-    predicted, by_others = (
-        np.array([[int(digit) for digit in outcome["predicted"]] for outcome in part])
-        for part in (outcomes, others)
+    predicted, by_other = (
+        np.array(
+            [[int(digit) for digit in text] for text in one.values("outcomes", -1, "predicted")]
+        )
+        for one in (ours, other)
     )
     wrong = predicted != labels
     for digit in range(NUM_CLASSES):
-        mine = labels == digit
-        rates = [100 * float(row[mine].mean()) for row in wrong]
-        result.rows.append(row_of("F-W Net", {"digit": digit}, "test error, %", rates))
-    always = np.flatnonzero(wrong.all(0))
-    result.curves = {
-        "data": data,
-        "portrait": longest["outcomes"][0]["portrait"],
-        "p": [
-            [*record["pretraining"]["p_by_epoch"], *outcome["p_by_epoch"]]
-            for record, outcome in zip(records, outcomes, strict=True)
-        ],
-        "pretraining epochs": len(records[0]["pretraining"]["p_by_epoch"]),
-        "always misread": [
-            [int(i), int(labels[i]), *(int(p) for p in predicted[:, i])] for i in always
-        ],
+        rates = [100 * float(row[labels == digit].mean()) for row in wrong]
+        result.add(OURS, {"digit": digit}, QUANTITY, rates)
+    always, others_wrong = wrong.all(0), (by_other != labels).any(0)
+    counts = {
+        "misread with some seed": wrong.any(0),
+        "misread with every seed": always,
+        f"misread with every seed, and by {mlp.name} with some seed": always & others_wrong,
     }
-    result.findings = _findings(result, wrong, labels, predicted, by_others, mlp.name)
-
-
-def _findings(
-    result: Result,
-    wrong: np.ndarray,
-    labels: np.ndarray,
-    predicted: np.ndarray,
-    by_others: np.ndarray,
-    other_name: str,
-) -> list[str]:
-    always, ever = wrong.all(0), wrong.any(0)
-    others_wrong = (by_others != labels).any(0)
+    for name, images in counts.items():
+        result.add(name, {}, IMAGES, [float(images.sum())])
+    votes = np.stack([(predicted == digit).sum(0) for digit in range(NUM_CLASSES)]).argmax(0)
+    result.add("vote of the seeds", {}, "error, %", [100 * float((votes != labels).mean())])
     pairs = Counter(
         (int(labels[i]), int(p)) for row in predicted for i, p in enumerate(row) if p != labels[i]
     )
-    worst = [
-        f"{a} read as {b} ({count / len(predicted):.1f})" for (a, b), count in pairs.most_common(5)
-    ]
-    rows = sorted(result.rows, key=lambda row: row.ours)
-    seeds = f"{len(wrong)} seeds"
-    return [
-        f"Of {wrong.shape[1]:,} test images {ever.sum()} are misread by some of {seeds}, "
-        f"{always.sum()} by all of them: {always.sum() / max(1, wrong.sum(1).mean()):.0%} of the "
-        "errors of one network do not depend on its seed.",
-        f"Of those {always.sum()}, {int((always & others_wrong).sum())} are misread by "
-        f"{other_name} as well, with some seed; it sees the pixels and has no codes.",
-        f"Most often, in images a seed: {comma_list(worst)}.",
-        f"The digits read best and worst are {rows[0].setting['digit']} ({rows[0].ours:.2f}%) and "
-        f"{rows[-1].setting['digit']} ({rows[-1].ours:.2f}%).",
-        "So the rest of the error is of two kinds: images that every network of this kind misreads "
-        f"(see the picture), and images that depend on the seed. A vote of the {seeds} misreads "
-        f"{100 * float((_vote(predicted) != labels).mean()):.2f}%, one network alone "
-        f"{100 * float(wrong.mean()):.2f}%.",
-    ]
-
-
-def _vote(predicted: np.ndarray) -> np.ndarray:
-    """What most say; of several such digits the smallest."""
-    counts = np.stack([(predicted == digit).sum(0) for digit in range(NUM_CLASSES)])
-    winners: np.ndarray = counts.argmax(0)
-    return winners
+    for (label, read), count in pairs.most_common(5):
+        result.add(f"{label} read as {read}", {}, "images per seed", [count / len(predicted)])
+    before, after = (
+        ours.values("pretraining", "p_by_epoch"),
+        ours.values("outcomes", -1, "p_by_epoch"),
+    )
+    result.curves = {
+        "data": data,
+        "portrait": longest["outcomes"][0]["portrait"],
+        "p": [[*a, *b] for a, b in zip(before, after, strict=True)],
+        "pretraining epochs": len(before[0]),
+        "always misread": [
+            [int(i), int(labels[i]), *(int(p) for p in predicted[:, i])]
+            for i in np.flatnonzero(always)
+        ],
+    }
 
 
 def draw(result: Result) -> Figure:
-    """Atoms, mean codes, p by epoch, and the images that every seed misreads."""
+    """Draw atoms, mean codes, p by epoch, and the images that every seed misreads."""
     digits = digit_features(result.curves["data"]).images
-    height, width = digits.shape
     figure = Figure(figsize=(13, 11), layout="constrained")
     halves: Any = figure.subfigures(2, 1, height_ratios=[1.15, 1])
     top, bottom = halves
     left, right = top.subfigures(1, 2, width_ratios=[1, 1.3])
-    _draw_atoms(left, result.curves["portrait"], (height, width))
+    _draw_atoms(left, result.curves["portrait"], digits.shape)
     codes, exponents = right.subplots(2, 1, height_ratios=[1.2, 1])
     codes.imshow(np.array(result.curves["portrait"]["mean_codes"]), aspect="auto", cmap="magma")
     codes.set(
@@ -126,12 +99,12 @@ def draw(result: Result) -> Figure:
 def _draw_atoms(figure: Any, portrait: dict[str, Any], shape: tuple[int, int]) -> None:
     figure.suptitle("rows of −W₀ as images, four from the place of every digit")
     images = np.array(portrait["images"], dtype=float).reshape(-1, *shape)
-    axes = figure.subplots(NUM_CLASSES, ATOMS_A_DIGIT)
+    axes = figure.subplots(NUM_CLASSES, ATOMS_PER_DIGIT)
     for index, (axis, image) in enumerate(zip(axes.flat, images, strict=True)):
         axis.imshow(image, cmap="RdBu_r", vmin=-99, vmax=99)
         axis.set(xticks=[], yticks=[])
-        if index % ATOMS_A_DIGIT == 0:
-            axis.set_ylabel(index // ATOMS_A_DIGIT, rotation=0, va="center", labelpad=8)
+        if index % ATOMS_PER_DIGIT == 0:
+            axis.set_ylabel(index // ATOMS_PER_DIGIT, rotation=0, va="center", labelpad=8)
 
 
 def _draw_misread(figure: Any, misread: list[list[int]], digits: Any) -> None:
@@ -155,4 +128,8 @@ EXPERIMENT = Experiment(
     "(Not in the paper.)",
     measure,
     draw,
+    columns="digit",
+    needs=("MNIST",),
+    note="The 4-layer F-W Net of `digits-error` with adversarial training, on the 10,000 test "
+    "images.",
 )

@@ -1,26 +1,35 @@
-"""What an experiment is: a table or figure of the paper that can be measured again."""
+"""An experiment: a table or figure of the paper that can be measured again."""
 
 from __future__ import annotations
 
 import json
 import platform
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from matplotlib.figure import Figure
 
+from fwnet.errors import FwnetError
 from fwnet.experiments.runs import Record, Runner
+from fwnet.files import write_whole
 
-__all__ = ["Experiment", "Lab", "Result", "Row", "row_of"]
+if TYPE_CHECKING:
+    from fwnet.experiments.claims import Claim, Verdict
+
+__all__ = ["Experiment", "Lab", "MissingRowError", "Result", "Row", "row_of"]
+
+
+class MissingRowError(KeyError):
+    """A result has no such row: it was not measured."""
 
 
 @dataclass(frozen=True)
 class Lab:
-    """What an experiment works with: a runner, and whether it is a small version."""
+    """What an experiment works with: a runner, and whether to use small sizes."""
 
     runner: Runner
     quick: bool = False
@@ -28,19 +37,19 @@ class Lab:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: what the paper prints, what was measured here, over several seeds.
+    """One figure: what the paper prints and what was measured, over several seeds.
 
     Attributes:
-        method: Its name.
-        setting: What else it depends on, T for one.
+        method: Name of the method.
+        setting: What else the figure depends on, such as T.
         quantity: What is measured.
-        paper: The figure in the paper, where it prints one.
-        ours: The mean over seeds.
-        spread: The standard deviation over seeds.
-        values: One a seed.
-        num_parameters: How many numbers were learned.
-        seconds: Mean time of one training, several of them at a time.
-        hardware: Where.
+        ours: Mean over the seeds.
+        paper: Figure in the paper, if it prints one.
+        spread: Standard deviation over the seeds.
+        values: One value per seed.
+        num_parameters: Number of learned parameters.
+        seconds: Mean time of one training, with several at the same time.
+        hardware: Machine of the trainings.
     """
 
     method: str
@@ -57,17 +66,17 @@ class Row:
 
 @dataclass
 class Result:
-    """What an experiment measured, with everything needed to repeat it.
+    """The measurements of an experiment, with everything needed to repeat them.
 
     Attributes:
-        id: The name that `fwnet reproduce` knows.
+        id: Name for `fwnet reproduce`.
         title: One line.
         claim: What the paper says.
-        command: What measured it.
+        command: Command that measured it.
         rows: The figures.
-        findings: Plain sentences: what came out, and whether the claim held.
-        curves: Figures by epoch and the like, for the picture.
-        choices: The settings that were chosen on validation data, with their validation errors.
+        curves: Values by epoch and other data for the picture and the claims.
+        choices: Settings that were chosen on validation data, with their validation figures.
+        versions: Versions of Python and torch.
     """
 
     id: str
@@ -75,36 +84,63 @@ class Result:
     claim: str
     command: str
     rows: list[Row] = field(default_factory=list)
-    findings: list[str] = field(default_factory=list)
     curves: dict[str, Any] = field(default_factory=dict)
     choices: list[dict[str, Any]] = field(default_factory=list)
     versions: dict[str, str] = field(
         default_factory=lambda: {"python": platform.python_version(), "torch": torch.__version__}
     )
 
-    def find(self, method: str, **setting: Any) -> Row:
-        """The row of a method in a setting."""
-        for row in self.rows:
-            if row.method == method and setting.items() <= row.setting.items():
-                return row
-        raise KeyError(f"{self.id} has no row for {method} with {setting}")
+    def select(
+        self, method: str | None = None, quantity: str | None = None, **setting: Any
+    ) -> list[Row]:
+        """Return all rows of a method, a quantity and a setting; None matches all."""
+        return [
+            row
+            for row in self.rows
+            if method in (None, row.method)
+            and quantity in (None, row.quantity)
+            and setting.items() <= row.setting.items()
+        ]
+
+    def find(self, method: str, quantity: str | None = None, **setting: Any) -> Row:
+        """Return the first row of a method in a setting; raise if there is none."""
+        rows = self.select(method, quantity, **setting)
+        if not rows:
+            raise MissingRowError(f"{self.id} has no row for {method} with {setting}")
+        return rows[0]
+
+    def values_of(self, key: str, **selected: Any) -> list[Any]:
+        """Return the different values of a setting in the selected rows, in their order."""
+        rows = [row for row in self.select(**selected) if key in row.setting]
+        return list(dict.fromkeys(row.setting[key] for row in rows))
+
+    def add(
+        self,
+        method: str,
+        setting: dict[str, Any],
+        quantity: str,
+        values: Sequence[float],
+        records: Sequence[Record] = (),
+        paper: float | None = None,
+    ) -> None:
+        """Append the row of values that were measured with several seeds."""
+        self.rows.append(row_of(method, setting, quantity, values, records, paper))
 
     def save(self, path: Path) -> None:
-        """Write JSON through a temporary file."""
-        temporary = path.with_suffix(".tmp")
+        """Write the result as JSON, whole or not at all."""
         text = json.dumps(_rounded(asdict(self)), indent=1, ensure_ascii=False)
-        temporary.write_text(text + "\n", encoding="utf-8")
-        temporary.replace(path)
+        write_whole(path, text + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Result:
-        """Read what `save` wrote."""
+        """Read the file that `save` wrote."""
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             rows = [Row(**row) for row in content.pop("rows")]
+            content.pop("findings", None)  # of files by earlier versions
             return cls(rows=rows, **content)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ValueError(f"{path} is not a result of fwnet reproduce") from error
+            raise FwnetError(f"{path} is not a result of fwnet reproduce") from error
 
 
 @dataclass(frozen=True)
@@ -112,11 +148,17 @@ class Experiment:
     """A table or figure of the paper.
 
     Attributes:
-        id: The name that `fwnet reproduce` knows.
-        title: What it measures, in a line.
+        id: Name for `fwnet reproduce`.
+        title: What it measures, in one line.
         claim: What the paper says about it.
-        measure: Fills a result with rows, curves and findings.
-        draw: Makes the picture of a result.
+        measure: Function that fills a result with rows and curves.
+        draw: Function that makes the picture of a result.
+        claims: Statements that are checked with the rows of a result.
+        columns: Setting whose values are the columns of the table, such as "T", or "method".
+        hidden: Settings that tables leave out, because they follow from the others.
+        beside: Setting that is printed beside the figure.
+        needs: Data sets that the full version needs.
+        note: How it was measured, and what differs from the paper.
     """
 
     id: str
@@ -124,13 +166,23 @@ class Experiment:
     claim: str
     measure: Callable[[Lab, Result], None]
     draw: Callable[[Result], Figure]
+    claims: tuple[Claim, ...] = ()
+    columns: str = ""
+    hidden: tuple[str, ...] = ()
+    beside: str = ""
+    needs: tuple[str, ...] = ()
+    note: str = ""
 
     def run(self, lab: Lab) -> Result:
-        """Measure everything."""
+        """Measure everything and return the result."""
         quick = " --quick" if lab.quick else ""
         result = Result(self.id, self.title, self.claim, f"fwnet reproduce {self.id}{quick}")
         self.measure(lab, result)
         return result
+
+    def verdicts(self, result: Result) -> list[Verdict]:
+        """Return what the rows of a result say about every claim."""
+        return [claim.verdict(result) for claim in self.claims]
 
     def write(self, result: Result, folder: Path, suffix: str = "") -> list[Path]:
         """Save the result and its picture; return their paths."""
@@ -145,12 +197,12 @@ def row_of(
     method: str,
     setting: dict[str, Any],
     quantity: str,
-    values: list[float],
-    records: list[Record] | None = None,
+    values: Sequence[float],
+    records: Sequence[Record] = (),
     paper: float | None = None,
 ) -> Row:
-    """Make the row of figures that were measured with several seeds."""
-    trained = [record for record in records or [] if "seconds" in record]
+    """Return the row of values that were measured with several seeds."""
+    trained = [record for record in records if "seconds" in record]
     return Row(
         method,
         setting,
@@ -158,7 +210,7 @@ def row_of(
         ours=statistics.fmean(values),
         paper=paper,
         spread=statistics.stdev(values) if len(values) > 1 else None,
-        values=values,
+        values=list(values),
         num_parameters=trained[0].get("num_parameters") if trained else None,
         seconds=statistics.fmean(r["seconds"] for r in trained) if trained else None,
         hardware=" and ".join(sorted({r["hardware"] for r in trained if "hardware" in r})) or None,
@@ -166,7 +218,7 @@ def row_of(
 
 
 def _rounded(value: Any) -> Any:
-    """Seven digits are more than any of these figures has, also after it is rounded again."""
+    """Round all numbers to seven digits."""
     if isinstance(value, float):
         return float(f"{value:.7g}")
     if isinstance(value, dict):

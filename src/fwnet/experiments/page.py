@@ -1,123 +1,145 @@
-"""The page of results: every experiment with its table, picture and sentences, made of files."""
+"""The page of results: every experiment with its verdicts, picture and tables."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from fwnet.experiments.experiment import Result, Row
-from fwnet.experiments.synthetic import EPOCHS, LEARNING_RATES, WEIGHT_DECAYS
+from fwnet.experiments.claims import PLAIN_SETTINGS, named
+from fwnet.experiments.experiment import Experiment, Result, Row
 
 __all__ = ["results_page"]
 
 HEAD = """# Results
 
-Made of the files in [results/](../results/) by `fwnet reproduce --page docs/results.md`; every
-table is measured by the command under its title. "±" is the standard deviation over seeds, which
-change data, dictionary and order of samples together (for handwritten digits, which are what they
-are, first weights and order). Seconds are those of one training, with several at a time (16 on the
-H200). Errors of codes are sums over the entries of a code, means over samples (half of it is
-Caffe's loss). Unless a sentence says otherwise, learning rate, weight decay and
-number of epochs were chosen for every method and depth from one grid, on a validation split of
-data that no figure is measured on; the choices and all validation errors are in the files. For
-networks that work on images that is the learning rate alone: all of a table learn for as long, and
-[results/README.md](../results/README.md) says how the rest was chosen. "Better" and "worse" are
-told by Student's test on the seeds, at 5%. Of images PSNR is the mean over those of BSD68, of Set5
-or of Set14; where a network has a single seed, differences below 0.1 dB are not told apart.
+This page is made from the files in [results/](../results/) by
+`fwnet reproduce --page docs/results.md`. The command below a title measures the experiment again.
+
+* Figures are means over seeds, "±" is the standard deviation, and the figure of the paper is in
+  parentheses. Seeds change data, dictionary and order of samples on synthetic codes, and initial
+  weights and order everywhere else.
+* "Better" means better by Student's test on the seeds at 5 %. Where a network has a single seed,
+  PSNR that differs by less than 0.1 dB is indistinguishable.
+* A claim about several settings held if it held at all of them. It is "indistinguishable" if no
+  difference was significant at any of them.
+* Errors of codes are sums over the entries of a code, and means over samples. PSNR is the mean over
+  the images of BSD68, Set5 or Set14.
+* Learning rate, weight decay and number of epochs were chosen for every method and depth from one
+  grid, on a validation split of data that no figure is measured on. For networks on images that is
+  the learning rate alone, and all networks of a table learn for the same number of steps;
+  [results/README.md](../results/README.md) says how the rest was chosen.
+* The files also hold every value, all settings that were tried, seconds and hardware.
 """
+
+COUNTS = {
+    "num_weights": "weights",
+    "num_parameters": "parameters",
+    "multiply_adds": "multiplications per pixel",
+}
 
 
 def results_page(folder: Path) -> str:
-    """The page in Markdown, for the results that there are in a folder."""
+    """Return the page in Markdown, for the results in a folder."""
     from fwnet.experiments import EXPERIMENTS
 
     parts = [HEAD]
-    for name in EXPERIMENTS:
+    for name, experiment in EXPERIMENTS.items():
         path = folder / f"{name}.json"
         if path.exists():
-            parts.append(_section(Result.load(path)))
+            parts.append(_section(experiment, Result.load(path)))
     return "\n".join(parts)
 
 
-def _section(result: Result) -> str:
-    lines = [
-        f"## {result.title}",
-        "",
-        f"`{result.command}`",
-        "",
-        f"*The paper:* {result.claim}",
-        "",
-    ]
-    if result.choices:
-        choice = result.choices[0]
-        if "validation_psnr" in choice:
-            lines += [_rates(result), ""]
-        else:
-            lines += [_edges(result) if "learning_rate" in choice else _choices(result), ""]
-    lines += ["*Here:*", "", *(f"* {finding}" for finding in result.findings), ""]
-    lines += [f"![{result.title}](../results/{result.id}.png)", ""]
-    return "\n".join([*lines, *_table(result.rows), ""])
+def _section(experiment: Experiment, result: Result) -> str:
+    lines = [f"## {experiment.title}", "", f"`{result.command}`", ""]
+    lines += [f"*The paper:* {experiment.claim}", ""]
+    lines += [f"*Note:* {experiment.note}", ""] if experiment.note else []
+    chosen = _chosen(result)
+    lines += [f"*Chosen settings:* {chosen}", ""] if chosen else []
+    verdicts = [f"* {verdict}" for verdict in experiment.verdicts(result)]
+    lines += [*verdicts, ""] if verdicts else []
+    lines += [f"![{experiment.title}](../results/{result.id}.png)", ""]
+    for quantity in dict.fromkeys(row.quantity for row in result.rows):
+        lines += [*_table(experiment, result, quantity), ""]
+    hardware = sorted({row.hardware for row in result.rows if row.hardware})
+    lines += [f"Trained on {'; '.join(hardware)}.", ""] if hardware else []
+    return "\n".join(lines)
 
 
-def _edges(result: Result) -> str:
-    """How many settings might be better outside the grid."""
-    limits = {
-        "learning_rate": (min(LEARNING_RATES), max(LEARNING_RATES)),
-        "weight_decay": (None, max(WEIGHT_DECAYS)),
-        "num_epochs": (None, max(EPOCHS)),
-    }
-    edges = sum(
-        any(choice.get(name) in ends for name, ends in limits.items()) for choice in result.choices
-    )
-    return (
-        f"*Settings:* {len(result.choices)} were chosen; {edges} of them lie at an end of the grid "
-        "(smallest or largest learning rate, largest decay, most epochs)."
-    )
-
-
-def _rates(result: Result) -> str:
-    """The learning rates, which were doubled or halved as long as that helped."""
-    parts = [
-        f"{choice['method']} {choice['learning_rate']:g} (of {len(choice['all_validation_psnr'])})"
-        for choice in result.choices
-    ]
-    return f"*Learning rates chosen on images that were held back:* {'; '.join(parts)}."
-
-
-def _choices(result: Result) -> str:
-    """What was chosen, for each method; all that was tried is in the file."""
+def _chosen(result: Result) -> str:
+    """Return the settings that were chosen; where every depth has its own, the files have them."""
     parts = []
     for choice in result.choices:
-        numbers = ", ".join(
+        if "T" in choice:
+            return ""
+        settings = ", ".join(
             f"{name.replace('_', ' ')} {_value(value)}"
             for name, value in choice.items()
-            if name not in ("method", "validation_error", "all_validation_errors")
+            if name not in ("method", "tried") and "validation" not in name
         )
-        tried = len(choice["all_validation_errors"])
-        parts.append(
-            f"{choice['method']}: {numbers} (best of {tried}, validation error "
-            f"{choice['validation_error']:.2f}%)"
-        )
-    return f"*Settings chosen on validation images:* {'; '.join(parts)}."
+        parts.append(f"{choice['method']}: {settings}")
+    return "; ".join(parts) + "." if parts else ""
 
 
-def _table(rows: list[Row]) -> list[str]:
-    """One line a figure."""
-    header = ["", "setting", "the paper", "here", "parameters", "seconds", "hardware"]
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+def _table(experiment: Experiment, result: Result, quantity: str) -> list[str]:
+    """Return a table of one quantity: methods are rows, the values of one setting columns."""
+    rows = result.select(quantity=quantity)
+    shared = {
+        key: value
+        for key, value in rows[0].setting.items()
+        if len(rows) > 1
+        and key not in (*experiment.hidden, experiment.columns, experiment.beside)
+        and all(row.setting.get(key) == value for row in rows)
+    }
+    lines: dict[str, dict[str, Row]] = {}
     for row in rows:
-        spread = "" if row.spread is None else f" ± {_number(row.spread)}"
-        cells = [
-            row.method if row.quantity == "test error" else f"{row.method} ({row.quantity})",
-            ", ".join(f"{key} = {_value(value)}" for key, value in row.setting.items()),
-            "" if row.paper is None else f"{row.paper:g}",
-            f"{_number(row.ours)}{spread}",
-            "" if row.num_parameters is None else f"{row.num_parameters:,}",
-            "" if row.seconds is None else f"{row.seconds:.3g}",
-            row.hardware or "",
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        rest = {
+            key: value
+            for key, value in row.setting.items()
+            if key not in (*shared, *experiment.hidden, experiment.columns, experiment.beside)
+        }
+        words = [named(key, value) for key, value in rest.items()]
+        if experiment.columns == "method":
+            name, column = ", ".join(words), row.method
+        else:
+            name = ", ".join([row.method, *words])
+            column = _value(row.setting.get(experiment.columns, ""))
+        lines.setdefault(name, {})[column] = row
+    columns = list(dict.fromkeys(column for line in lines.values() for column in line))
+    counts = _counts(result) if quantity == result.rows[0].quantity else []
+    corner = quantity
+    if experiment.beside:
+        corner += f" at {experiment.beside}"
+    if shared:
+        corner += f", {', '.join(named(key, value) for key, value in shared.items())}"
+    show_key = experiment.columns not in ("method", *PLAIN_SETTINGS)
+    heads = [f"{experiment.columns} = {one}" if show_key and one else one for one in columns]
+    table = [
+        [corner, *heads, *(COUNTS[key] for key in counts)],
+        ["---"] * (1 + len(columns) + len(counts)),
+    ]
+    for name, line in lines.items():
+        cells = [_cell(line.get(column), experiment.beside) for column in columns]
+        method = next(iter(line.values())).method
+        known = result.curves.get(method)
+        numbers = [f"{known[key]:,}" if isinstance(known, dict) else "" for key in counts]
+        table.append([name, *cells, *numbers])
+    return ["| " + " | ".join(cells) + " |" for cells in table]
+
+
+def _counts(result: Result) -> list[str]:
+    """Return what is counted for the methods: parameters, weights, multiplications."""
+    known = [part for part in result.curves.values() if isinstance(part, dict)]
+    return [key for key in COUNTS if any(key in part for part in known)]
+
+
+def _cell(row: Row | None, beside: str) -> str:
+    if row is None:
+        return ""
+    spread = "" if row.spread is None else f" ± {_number(row.spread)}"
+    paper = "" if row.paper is None else f" ({row.paper:g})"
+    at = f" at {_number(row.setting[beside])}" if beside else ""
+    return f"{_number(row.ours)}{spread}{paper}{at}"
 
 
 def _value(value: Any) -> str:
@@ -125,4 +147,6 @@ def _value(value: Any) -> str:
 
 
 def _number(value: float) -> str:
+    if value == int(value) and abs(value) < 1e6:
+        return f"{value:.0f}"
     return f"{value:.3g}" if abs(value) < 0.1 else f"{value:.3f}"

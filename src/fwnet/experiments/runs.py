@@ -1,4 +1,4 @@
-"""Many trainings: each done once, several at a time, none lost when the process is killed."""
+"""Run many trainings: each once, several at a time, with finished ones kept in a file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import multiprocessing
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
@@ -18,6 +18,7 @@ from typing import Any, Self
 import torch
 
 from fwnet.errors import FwnetError
+from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.version import __version__
 
 __all__ = ["Job", "Record", "Runner", "UnfinishedError"]
@@ -26,44 +27,44 @@ Record = dict[str, Any]
 
 
 class UnfinishedError(FwnetError):
-    """Work that is not done yet, where only what is done was asked for."""
+    """A training is not finished, and only finished ones were asked for."""
 
 
 @dataclass(frozen=True)
 class Job(ABC):
-    """A piece of work whose result depends on its fields alone. Fields are what JSON can hold."""
+    """A piece of work whose result depends only on its fields, which are JSON values."""
 
     @abstractmethod
     def execute(self, device: torch.device) -> Record:
-        """Do it, and return what came of it as JSON can hold it."""
+        """Do the work and return its result as JSON values."""
 
     def execute_in(self, folder: Path | None, device: torch.device) -> Record:  # noqa: ARG002
-        """Do it with a folder, if there is one, for files that are to outlive the process."""
+        """Do the work with a folder for files that other jobs or later runs need."""
         return self.execute(device)
 
     @property
     def key(self) -> str:
-        """What the result is kept under: another version of the code measures anew."""
+        """The key of the result: a hash of version, class and fields."""
         text = json.dumps([__version__, type(self).__name__, asdict(self)], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def execute(job: Job, folder: Path | None, device: torch.device) -> Record:
-    """Do a job in a process that may have done others."""
-    torch.compiler.reset()  # networks compiled for earlier jobs count against the limit of torch
+    """Execute a job in a process that may have executed others."""
+    torch.compiler.reset()  # torch limits how many networks a process compiles
     return job.execute_in(folder, device)
 
 
 class Runner(AbstractContextManager["Runner"]):
-    """Executes jobs, and remembers their results in a file of JSON lines. Threads may share it.
+    """Execute jobs and keep their results in a file of JSON lines. Threads may share a runner.
 
     Args:
-        device: Where to work.
-        num_workers: How many jobs at a time. With more than one, each has a process and one thread.
-        cache: The file that finished jobs are kept in; None keeps them in memory alone. Weights of
-            networks, and trainings that were stopped, are in the folder networks beside it.
-        tell: Called with (jobs done, jobs asked for) after every job.
-        finished_only: Raise `UnfinishedError` rather than do anything new.
+        device: Device that the jobs run on.
+        num_workers: Jobs at the same time. With more than one, each has a process with one thread.
+        cache: File of finished jobs; None keeps them only in memory. Weights of networks, and
+            trainings that were stopped, are in the folder "networks" beside it.
+        progress: Called after every job.
+        finished_only: Raise `UnfinishedError` instead of executing anything.
     """
 
     def __init__(
@@ -71,11 +72,12 @@ class Runner(AbstractContextManager["Runner"]):
         device: torch.device,
         num_workers: int = 1,
         cache: Path | None = None,
-        tell: Callable[[int, int], None] = lambda _done, _asked: None,
+        progress: ProgressCallback = silent,
         finished_only: bool = False,
     ) -> None:
         self.finished_only = finished_only
-        self.device, self.num_workers, self.cache, self.tell = device, num_workers, cache, tell
+        self.device, self.num_workers, self.cache = device, num_workers, cache
+        self.progress = progress
         self.folder = None if cache is None else cache.parent / "networks"
         self._records: dict[str, Record] = {}
         self._asked: set[str] = set()
@@ -84,7 +86,7 @@ class Runner(AbstractContextManager["Runner"]):
         self._futures: dict[str, Future[Record]] = {}
         if cache is not None and cache.exists():
             text = cache.read_text(encoding="utf-8", errors="replace")
-            if text and not text.endswith("\n"):  # or what comes next would be part of that line
+            if text and not text.endswith("\n"):  # a kill cut the last line short
                 with cache.open("a", encoding="utf-8") as file:
                     file.write("\n")
             for line in text.splitlines():
@@ -92,7 +94,7 @@ class Runner(AbstractContextManager["Runner"]):
                     entry = json.loads(line)
                     self._records[entry["key"]] = entry["record"]
                 except (ValueError, KeyError, TypeError):
-                    continue  # a kill cut the line short
+                    continue  # an incomplete line
 
     def __enter__(self) -> Self:
         if self.num_workers > 1:
@@ -109,11 +111,15 @@ class Runner(AbstractContextManager["Runner"]):
             self._pool.shutdown(wait=True, cancel_futures=True)
 
     def knows(self, job: Job) -> bool:
-        """Whether a job is done."""
+        """Return whether a job is finished."""
         return job.key in self._records
 
+    def finished(self, jobs: Sequence[Job]) -> bool:
+        """Return whether `run` would return at once, or may execute what is missing."""
+        return not self.finished_only or all(self.knows(job) for job in jobs)
+
     def run(self, jobs: Sequence[Job]) -> list[Record]:
-        """Return the records of the jobs, in their order; those known already are not repeated."""
+        """Return the records of the jobs in their order; finished jobs are not repeated."""
         missing_count = sum(not self.knows(job) for job in jobs)
         if self.finished_only and missing_count:
             raise UnfinishedError(f"{missing_count} of {len(jobs)} trainings are not finished")
@@ -123,7 +129,7 @@ class Runner(AbstractContextManager["Runner"]):
             missing = {job.key: job for job in jobs if job.key not in self._records}
             if self._pool is not None:
                 for key, job in missing.items():
-                    if key not in self._futures:  # another thread may wait for the same
+                    if key not in self._futures:  # another thread may wait for this job
                         self._futures[key] = self._pool.submit(
                             execute, job, self.folder, self.device
                         )
@@ -152,4 +158,5 @@ class Runner(AbstractContextManager["Runner"]):
     def _report(self) -> None:
         with self._lock:
             done = len(self._asked & self._records.keys())
-            self.tell(done, len(self._asked))
+            stage = f"{done:,} of {len(self._asked):,} trainings and solutions"
+            self.progress(Progress(stage, done, len(self._asked)))

@@ -1,16 +1,14 @@
-"""What the experiments on synthetic codes share: methods, how settings are chosen, and jobs.
+"""Networks and solvers on synthetic codes: cases, jobs, and how settings are chosen.
 
-The protocol: for every method and depth, learning rate, weight decay and number of epochs are those
-with the smallest validation error, on data of their own seed (`TUNING_SEED`) with a tenth of its
-training samples held back. Then networks are trained on all training samples of other seeds, and
-tested.
+For every method and depth, learning rate, weight decay and number of epochs are those with the
+smallest validation error, on data of their own seed (`TUNING_SEED`) with a tenth of its training
+samples held back. Then networks are trained on all training samples of other seeds, and tested.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import itertools
-import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,15 +19,16 @@ import torch
 
 import fwnet
 from fwnet.data import SyntheticCodes, keyed_generator, synthetic_codes
-from fwnet.experiments.experiment import Lab, Result, Row, row_of
+from fwnet.experiments.experiment import Lab, Result
 from fwnet.experiments.runs import Job, Record
+from fwnet.experiments.study import Case, Grid, Measured, Settings
 from fwnet.functional import value_of
 from fwnet.hardware import hardware_name
 from fwnet.metrics import code_error
 from fwnet.models import MODELS, Model
 from fwnet.training import CodeRegression, DivergedError, TrainingConfig, TrainingRun, train
 
-__all__ = ["CodeTraining", "Measured", "Method", "SolverCodes", "fw_net", "measure_networks"]
+__all__ = ["CodeCase", "CodeTraining", "SolverCodes", "add_errors", "solver_errors"]
 
 RADIUS = 5.0
 TUNING_SEED, SEEDS = 0, (1, 2, 3, 4, 5)
@@ -39,46 +38,27 @@ EPOCHS = (50, 200)
 FIXED_SETTINGS = {"optimizer": "adam", "batch_size": 500, "schedule": "cosine"}
 NUM_VALIDATION = 1_500
 SGD_RATES = (1e-2, 3e-2, 1e-1, 3e-1)
-SGD_CHOICES = tuple(
-    {"learning_rate": rate, "weight_decay": 2e-4, "num_epochs": epochs, "optimizer": "sgd"}
-    for rate, epochs in itertools.product(SGD_RATES, EPOCHS)
-)
-# With p near 1 the unit is steep: what is fixed there is trained best with small steps.
+# With p near 1 the unit is steep: where p is fixed there, small steps train best.
 SMALL_STEPS = tuple(
     {"learning_rate": rate, "weight_decay": 0.0, "num_epochs": 50} for rate in (1e-5, 1e-4, 3e-4)
 )
-QUICK_DATA = {"num_train": 1_200, "num_test": 200}
-QUICK_SETTINGS = {"weight_decay": 2e-4, "num_epochs": 6, "batch_size": 100}
+UNTRAINED = {"learning_rate": LEARNING_RATES[0], "weight_decay": 0.0, "num_epochs": 1}
+QUICK_DATA = {"num_train": 600, "num_test": 20}
+QUICK_SETTINGS = {"weight_decay": 2e-4, "num_epochs": 3, "batch_size": 100}
+ERROR = "test error"
 
 
-@dataclass(frozen=True)
-class Method:
-    """A network as one of the paper's methods.
-
-    Attributes:
-        name: As in the paper.
-        model: The name of a model.
-        options: Arguments of the model.
-        start: Whether weights start from the dictionary that the data is made with, or at random.
-        settings: Settings of the training that are not chosen but given.
-        more_choices: Settings to choose from beside the common ones.
-        choices: Settings to choose from instead of the common ones.
-        learns: Whether there is anything to learn; p fixed at exactly 1 passes weights no gradient.
-    """
-
-    name: str
-    model: str = "FWNet"
-    options: dict[str, Any] = field(default_factory=dict)
-    start: Literal["dictionary", "random"] = "dictionary"
-    settings: dict[str, Any] = field(default_factory=dict)
-    more_choices: tuple[dict[str, Any], ...] = ()
-    choices: tuple[dict[str, Any], ...] = ()
-    learns: bool = True
-
-
-def fw_net(name: str = "F-W Net", **options: Any) -> Method:
-    """The Frank-Wolfe network at the radius that codes are made with, p from 2."""
-    return Method(name, "FWNet", {"radius": RADIUS, **options})
+def settings_grid(
+    rates: Sequence[float] = LEARNING_RATES,
+    decays: Sequence[float] = WEIGHT_DECAYS,
+    epochs: Sequence[int] = EPOCHS,
+    **others: Any,
+) -> tuple[Settings, ...]:
+    """Return all combinations of learning rates, weight decays and numbers of epochs."""
+    return tuple(
+        {"learning_rate": rate, "weight_decay": decay, "num_epochs": count, **others}
+        for rate, decay, count in itertools.product(rates, decays, epochs)
+    )
 
 
 @dataclass(frozen=True)
@@ -86,13 +66,13 @@ class CodeTraining(Job):
     """Train one network on synthetic codes, and test or validate it.
 
     Attributes:
-        data: Arguments of `synthetic_codes`, seed and real p included.
-        model: The name of a model.
+        data: Arguments of `synthetic_codes`, including seed and real p.
+        model: Name of a model.
         num_layers: T.
         options: Other arguments of the model.
         settings: Arguments of `TrainingConfig`.
-        start: Whether weights start from the dictionary that the data is made with, or at random.
-        num_validation: How many training samples are held back, to choose settings with.
+        start: Whether weights start from the dictionary of the data, or at random.
+        num_validation: Number of training samples that are held back to choose settings with.
     """
 
     data: dict[str, Any]
@@ -108,12 +88,13 @@ class CodeTraining(Job):
         data = scaled_data(**self.data)
         network = self.network(data)
         before, held = network.watched(), self.num_validation
+        x, z = data.signals, data.codes
+        task = CodeRegression(x, z)
+        if held:
+            task = CodeRegression(x[:-held], z[:-held], x[-held:], z[-held:])
         try:
             result = train(
-                network,
-                self._task(data),
-                TrainingConfig(**self.settings),
-                TrainingRun(device=device),
+                network, task, TrainingConfig(**self.settings), TrainingRun(device=device)
             )
         except DivergedError as error:
             return {"diverged": str(error), "error": None}
@@ -123,8 +104,10 @@ class CodeTraining(Job):
         curves = {"training_error": [2 * epoch["loss"] for epoch in history]}  # the loss is half
         if "p" in before:
             curves["p"] = [epoch["p"] for epoch in history]
+        with torch.no_grad():
+            codes = network(data.test_signals.to(device))
         return {
-            "error": test_error(network, data, device),
+            "error": code_error(codes, data.test_codes.to(device)).item(),
             "before": before,
             "after": network.watched(),
             "num_parameters": network.num_parameters,
@@ -134,7 +117,7 @@ class CodeTraining(Job):
         }
 
     def network(self, data: SyntheticCodes) -> Model:
-        """Make the network as it is before training."""
+        """Return the network before training."""
         kind: Any = MODELS[self.model]
         if self.start == "dictionary":
             made = kind.from_dictionary(data.dictionary, self.num_layers, **self.options)
@@ -146,12 +129,6 @@ class CodeTraining(Job):
         assert isinstance(made, Model)
         return made
 
-    def _task(self, data: SyntheticCodes) -> CodeRegression:
-        x, z, held = data.signals, data.codes, self.num_validation
-        if not held:
-            return CodeRegression(x, z)
-        return CodeRegression(x[:-held], z[:-held], x[-held:], z[-held:])
-
 
 @dataclass(frozen=True)
 class SolverCodes(Job):
@@ -160,8 +137,8 @@ class SolverCodes(Job):
     Attributes:
         data: Arguments of `synthetic_codes`.
         method: A method of `fwnet.solve`, or "cvxpy": the problem as one writes it for CVXPY, which
-            among several optimal codes gives any, not the shortest.
-        max_steps: How many steps it may take; None lets it finish.
+            returns any of several optimal codes, not the shortest.
+        max_steps: Largest number of steps; None for no limit.
     """
 
     data: dict[str, Any]
@@ -169,7 +146,7 @@ class SolverCodes(Job):
     max_steps: int | None = None
 
     def execute(self, device: torch.device) -> Record:  # noqa: ARG002
-        """Return the error; all is computed in float64, on a CPU."""
+        """Return the error; everything is computed in float64 on a CPU."""
         data = synthetic_codes(**{**self.data, "num_train": 0}, dtype=torch.float64)
         if self.method == "cvxpy":
             code = cvxpy_codes(data)
@@ -180,7 +157,7 @@ class SolverCodes(Job):
                 data.ball,
                 method=self.method,
                 max_steps=self.max_steps,
-                tol=1e-15 if self.max_steps else None,  # all the steps
+                tol=1e-15 if self.max_steps else None,  # take all the steps
             ).code
         return {
             "error": code_error(code, data.test_codes).item(),
@@ -188,155 +165,93 @@ class SolverCodes(Job):
         }
 
 
-@dataclass(frozen=True)
-class Case:
-    """A method at a depth, on data of a kind (arguments of `synthetic_codes` without the seed)."""
+@dataclass(frozen=True, kw_only=True)
+class CodeCase(Case):
+    """A network at a depth, on data of a kind.
 
-    method: Method
-    num_layers: int
-    data: dict[str, Any]
+    Attributes:
+        name: Name in the table.
+        num_layers: T.
+        data: Arguments of `synthetic_codes` without the seed.
+        model: Name of a model.
+        options: Arguments of the model; FWNet has the radius of the data unless they say another.
+        start: Whether weights start from the dictionary of the data, or at random.
+        given: Settings of the training that are not chosen.
+        choices: Settings to choose from.
+        learns: Whether there is anything to learn; p fixed at 1 passes no gradient to the weights.
+        setting: Setting of the rows, beside T.
+    """
 
-    def job(self, settings: dict[str, Any], seed: int, num_validation: int = 0) -> CodeTraining:
-        """The training with given settings on the data of a seed."""
+    name: str = "F-W Net"
+    num_layers: int = 0
+    data: dict[str, Any] = field(default_factory=dict)
+    model: str = "FWNet"
+    options: dict[str, Any] = field(default_factory=dict)
+    start: Literal["dictionary", "random"] = "dictionary"
+    given: dict[str, Any] = field(default_factory=dict)
+    choices: tuple[Settings, ...] = settings_grid()
+    learns: bool = True
+    setting: dict[str, Any] = field(default_factory=dict)
+
+    def job(self, lab: Lab, settings: Settings, seed: int, num_validation: int = 0) -> CodeTraining:
+        """Return the training with given settings on the data of a seed."""
+        size = QUICK_DATA if lab.quick else {}
         return CodeTraining(
-            {**self.data, "seed": seed},
-            self.method.model,
+            {**self.data, **size, "seed": seed},
+            self.model,
             self.num_layers,
-            self.method.options,
-            {**FIXED_SETTINGS, **settings, **self.method.settings, "seed": seed},
-            self.method.start,
+            {"radius": RADIUS, **self.options} if self.model == "FWNet" else self.options,
+            {**FIXED_SETTINGS, **(settings or UNTRAINED), **self.given, "seed": seed},
+            self.start,
             num_validation,
         )
 
+    def search(self, lab: Lab) -> tuple[dict[str, Any], Grid] | None:
+        """Return the search in the grid, on the data of the tuning seed."""
+        if not self.learns:
+            return None
+        about = {"method": self.name, "T": self.num_layers, "data": self.data}
+        choices, held = self.choices, NUM_VALIDATION
+        if lab.quick:
+            choices, held = ({**QUICK_SETTINGS, "learning_rate": 1e-2},), 200
+        return about, Grid(choices, lambda settings: self.job(lab, settings, TUNING_SEED, held))
 
-@dataclass(frozen=True)
-class Measured:
-    """A case, the settings that were chosen for it, and one record a seed."""
-
-    case: Case
-    settings: dict[str, Any]
-    records: list[Record]
-
-    @property
-    def errors(self) -> list[float]:
-        """The test errors."""
-        return [record["error"] for record in self.records]
-
-    def after(self, name: str) -> list[Any]:
-        """What became of a learned number."""
-        return [record["after"][name] for record in self.records]
-
-    def curve(self, name: str) -> list[float]:
-        """The mean over seeds, by epoch."""
-        curves = [record["curves"][name] for record in self.records]
-        return [sum(values) / len(values) for values in zip(*curves, strict=True)]
-
-    def row(self, paper: float | None = None, **setting: Any) -> Row:
-        """The test error as a row."""
-        setting = {"T": self.case.num_layers, **setting}
-        return row_of(
-            self.case.method.name, setting, "test error", self.errors, self.records, paper
-        )
+    def seeds(self, lab: Lab) -> tuple[int, ...]:
+        """Return five seeds, or one for a quick look."""
+        return SEEDS[:1] if lab.quick else SEEDS
 
 
-def measure_networks(
-    lab: Lab,
-    result: Result,
-    cases: Sequence[tuple[Method, int, dict[str, Any]]],
-    settings: dict[str, Any] | None = None,
-) -> list[Measured]:
-    """Choose settings for every (method, T, data), train with every seed, and test.
-
-    settings: Used for all of them, instead of choosing.
-    """
-    size = QUICK_DATA if lab.quick else {}
-    listed = [Case(method, layers, {**data, **size}) for method, layers, data in cases]
-    if settings is None:
-        chosen = choose_settings(lab, result, listed)
-    else:
-        chosen = [settings for _ in listed]
-    pairs = list(zip(listed, chosen, strict=True))
-    seeds = SEEDS[:1] if lab.quick else SEEDS
-    records = lab.runner.run([case.job(best, seed) for case, best in pairs for seed in seeds])
-    grouped = [records[i : i + len(seeds)] for i in range(0, len(records), len(seeds))]
-    return [Measured(case, best, group) for (case, best), group in zip(pairs, grouped, strict=True)]
+def add_errors(result: Result, measured: Measured[CodeCase], paper: float | None = None) -> None:
+    """Append the test errors of a case as a row."""
+    case = measured.case
+    setting = {"T": case.num_layers, **case.setting}
+    result.add(case.name, setting, ERROR, measured.values("error"), measured.records, paper)
 
 
-def choose_settings(lab: Lab, result: Result, cases: Sequence[Case]) -> list[dict[str, Any]]:
-    """For every case, the settings with the smallest validation error; noted in the result."""
-    grid = [
-        {"learning_rate": rate, "weight_decay": decay, "num_epochs": epochs}
-        for rate, decay, epochs in itertools.product(LEARNING_RATES, WEIGHT_DECAYS, EPOCHS)
-    ]
-    held = NUM_VALIDATION
-    if lab.quick:
-        grid = [{**QUICK_SETTINGS, "learning_rate": rate} for rate in (3e-3, 1e-2)]
-        held = 200
-    grids = {
-        index: grid if lab.quick else [*(case.method.choices or grid), *case.method.more_choices]
-        for index, case in enumerate(cases)
-        if case.method.learns
-    }
-    records = iter(
-        lab.runner.run(
-            [
-                cases[index].job(settings, TUNING_SEED, held)
-                for index, settings_of_case in grids.items()
-                for settings in settings_of_case
-            ]
-        )
-    )
-    # What has nothing to learn must not decay, either.
-    chosen = [{**grid[0], "weight_decay": 0.0, "num_epochs": 1} for _ in cases]
-    for index, tried in grids.items():
-        errors = [_finite(next(records)["error"]) for _ in tried]
-        best = min(range(len(tried)), key=errors.__getitem__)
-        chosen[index] = tried[best]
-        case = cases[index]
-        result.choices.append(
-            {
-                "method": case.method.name,
-                "T": case.num_layers,
-                "data": {k: v for k, v in case.data.items() if k not in QUICK_DATA},
-                **tried[best],
-                "validation_error": errors[best],
-                "all_validation_errors": [e if math.isfinite(e) else None for e in errors],
-            }
-        )
-    return chosen
-
-
-def solver_errors(lab: Lab, data: dict[str, Any], **arguments: Any) -> list[Record]:
-    """One record of `SolverCodes` a seed."""
-    size = QUICK_DATA if lab.quick else {}
-    seeds = SEEDS[:1] if lab.quick else SEEDS
+def solver_errors(lab: Lab, data: dict[str, Any], **arguments: Any) -> list[float]:
+    """Return the error of `SolverCodes` for every seed."""
+    size, seeds = (QUICK_DATA, SEEDS[:1]) if lab.quick else ({}, SEEDS)
     jobs = [SolverCodes({**data, **size, "seed": seed}, **arguments) for seed in seeds]
-    return lab.runner.run(jobs)
-
-
-def test_error(network: Model, data: SyntheticCodes, device: torch.device) -> float:
-    """The error on the test samples."""
-    with torch.no_grad():
-        return code_error(network(data.test_signals.to(device)), data.test_codes.to(device)).item()
+    return [record["error"] for record in lab.runner.run(jobs)]
 
 
 @lru_cache(maxsize=8)
 def scaled_data(**arguments: Any) -> SyntheticCodes:
-    """Samples are the same for every method; D and x are scaled to ‖D‖₂ = 1 for all alike."""
+    """Return the samples, with D and x scaled to ‖D‖₂ = 1 for all methods."""
     return synthetic_codes(**arguments).scaled()
 
 
 def require_cvxpy() -> None:
-    """Raise before the work, not after it, if CVXPY is not installed."""
+    """Raise before the work if CVXPY is not installed."""
     if importlib.util.find_spec("cvxpy") is None:
         raise ImportError("this experiment needs CVXPY: pip install 'fwnet[cvx]'")
 
 
 def cvxpy_codes(data: SyntheticCodes) -> torch.Tensor:
-    """The codes of the test signals as CVXPY finds them, one problem with x as a parameter."""
+    """Return the codes of the test signals by CVXPY, with one problem that has x as a parameter."""
     import cvxpy
 
-    cp: Any = cvxpy  # carries no annotations
+    cp: Any = cvxpy  # has no annotations
     p, radius = value_of(data.ball.p), value_of(data.ball.radius)
     n, m = data.dictionary.shape
     x, z = cp.Parameter(n), cp.Variable(m)
@@ -347,14 +262,10 @@ def cvxpy_codes(data: SyntheticCodes) -> torch.Tensor:
     for signal in data.test_signals.numpy():
         x.value = signal
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "may be inaccurate": it is what it gives
+            warnings.simplefilter("ignore")  # "may be inaccurate"
             problem.solve(solver=cp.CLARABEL)
         codes.append(torch.from_numpy(z.value))
     return torch.stack(codes)
-
-
-def _finite(error: float | None) -> float:
-    return math.inf if error is None or not math.isfinite(error) else error
 
 
 def _short(values: list[float]) -> list[float]:

@@ -3,153 +3,99 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from statistics import fmean
 
-from matplotlib.figure import Figure
-
-from fwnet.experiments.experiment import Experiment, Lab, Result, row_of
-from fwnet.experiments.pictures import color, new_figure, plot_rows, tidy
-from fwnet.experiments.synthetic import fw_net, measure_networks
-from fwnet.experiments.words import is_below, number, verdict
+from fwnet.experiments.claims import Claim, is_better, number
+from fwnet.experiments.experiment import Experiment, Lab, Result
+from fwnet.experiments.pictures import Curves, Lines, panels
+from fwnet.experiments.study import Measured, measure_cases
+from fwnet.experiments.synthetic import CodeCase
 
 __all__ = ["EXPERIMENT"]
 
 REAL_P = 1.3
 BY_DEPTH, BY_REAL_P = "learned p", "learned p by real p"
 SHARED = ", shared W"
+SEPARATE_CASE = CodeCase(data={"p": REAL_P})
+SHARED_CASE = CodeCase(name=f"F-W Net{SHARED}", options={"share_weights": True})
 
 
 def measure(lab: Lab, result: Result) -> None:
-    """Train at several depths, and at the largest for several real p."""
+    """Train at several depths, and at the largest for several real p.
+
+    With one W for all layers, networks for other real p have the settings chosen at 1.3.
+    """
     depths = (2, 4) if lab.quick else (2, 4, 6, 8)
     reals = (1.3, 1.7) if lab.quick else tuple(round(1.1 + 0.1 * i, 1) for i in range(10))
-    network = fw_net()
     pairs = [(depth, REAL_P) for depth in depths]
     pairs += [(depths[-1], real) for real in reals if real != REAL_P]
-    cases = [(network, depth, {"p": real}) for depth, real in pairs]
-    for (depth, real), measured in zip(pairs, measure_networks(lab, result, cases), strict=True):
-        values, records = measured.after("p"), measured.records
-        setting = {"T": depth, "real p": real}
+    cases = [replace(SEPARATE_CASE, num_layers=depth, data={"p": real}) for depth, real in pairs]
+    for one in measure_cases(lab, result, cases):
+        depth, real = one.case.num_layers, one.case.data["p"]
         if real == REAL_P:
-            result.rows.append(row_of(BY_DEPTH, setting, "p", values, records))
+            _add(result, BY_DEPTH, one)
         if depth == depths[-1]:
-            result.rows.append(row_of(BY_REAL_P, setting, "p", values, records))
-            if real == REAL_P:
-                result.curves["p"] = measured.curve("p")
-                result.curves["γ before"] = records[0]["before"]["gamma"]
-                after = measured.after("gamma")
-                result.curves["γ after"] = [fmean(values) for values in zip(*after, strict=True)]
-    _measure_shared(lab, result, depths, reals)
-    result.findings = _findings(result)
-
-
-def _measure_shared(
-    lab: Lab, result: Result, depths: tuple[int, ...], reals: tuple[float, ...]
-) -> None:
-    """The same with one W for all layers; for other real p, with the settings chosen at 1.3."""
-    network = fw_net("F-W Net, shared W", share_weights=True)
-    cases = [(network, depth, {"p": REAL_P}) for depth in depths[1:]]
-    measured = measure_networks(lab, result, cases)
+            _add(result, BY_REAL_P, one)
+        if (depth, real) == (depths[-1], REAL_P):
+            result.curves["p"] = one.curve("curves", "p")
+            result.curves["γ before"] = one.records[0]["before"]["gamma"]
+            result.curves["γ after"] = one.curve("after", "gamma")
+    cases = [replace(SHARED_CASE, num_layers=depth, data={"p": REAL_P}) for depth in depths[1:]]
+    measured = measure_cases(lab, result, cases)
     for one in measured:
-        setting = {"T": one.case.num_layers, "real p": REAL_P}
-        result.rows.append(row_of(BY_DEPTH + SHARED, setting, "p", one.after("p"), one.records))
-    cases = [(network, depths[-1], {"p": real}) for real in reals]
-    for real, one in zip(
-        reals, measure_networks(lab, result, cases, measured[-1].settings), strict=True
-    ):
-        setting = {"T": depths[-1], "real p": real}
-        result.rows.append(row_of(BY_REAL_P + SHARED, setting, "p", one.after("p"), one.records))
+        _add(result, BY_DEPTH + SHARED, one)
+    cases = [replace(SHARED_CASE, num_layers=depths[-1], data={"p": real}) for real in reals]
+    for one in measure_cases(lab, result, cases, measured[-1].settings):
+        _add(result, BY_REAL_P + SHARED, one)
 
 
-def _findings(result: Result) -> list[str]:
-    by_depth = [row for row in result.rows if row.method == BY_DEPTH]
-    distances = [[abs(value - REAL_P) for value in row.values] for row in by_depth]
-    closer = all(is_below(b, a) for a, b in itertools.pairwise(distances))
-    listed = ", ".join(
-        f"{row.ours:.3f} ± {row.spread or 0:.3f} at T = {row.setting['T']}" for row in by_depth
-    )
-    curve = result.curves["p"]
-    late = max(curve[-len(curve) // 10 :]) - min(curve[-len(curve) // 10 :])
-    before, after = result.curves["γ before"], result.curves["γ after"]
-    fallen = [t for t in range(1, len(after)) if after[t] < before[t]]
-    by_real = [row for row in result.rows if row.method == BY_REAL_P]
-    above = [row for row in by_real if row.ours > row.setting["real p"]]
-    errors = {row.setting["real p"]: abs(row.ours - row.setting["real p"]) for row in by_real}
-    shared_errors = [
-        abs(row.ours - row.setting["real p"])
-        for row in result.rows
-        if row.method == BY_REAL_P + SHARED
+def _add(result: Result, method: str, one: Measured[CodeCase]) -> None:
+    setting = {"T": one.case.num_layers, "real p": one.case.data["p"]}
+    result.add(method, setting, "p", one.values("after", "p"), one.records)
+
+
+def comes_closer(result: Result) -> tuple[bool | None, str]:
+    """Return whether the distance to the real p falls with every T."""
+    rows = result.select(BY_DEPTH)
+    far = [
+        replace(row, quantity="distance", values=[abs(value - REAL_P) for value in row.values])
+        for row in rows
     ]
-    best, worst = min(errors, key=errors.__getitem__), max(errors, key=errors.__getitem__)
-    real_errors = list(errors.values())
-    claims = {
-        "p comes closer to the real p with every T": closer,
-        "it stays above the real p": all(row.ours > REAL_P for row in by_depth),
-        "γ⁰ stays": abs(after[0] - before[0]) < 0.01,
-        "all other γ fall": len(fallen) == len(after) - 1,
-        "the estimate is best for real p near 1 and 2": max(
-            errors[min(errors)], errors[max(errors)]
-        )
-        < fmean(real_errors),
-    }
-    return [
-        f"Learned p for real p = 1.3: {listed}. It "
-        + (
-            "comes closer to the real p with every T."
-            if closer
-            else "does not come closer with every T."
-        ),
-        f"p is {curve[0]:.3f} after one epoch and moves by {late:.4f} in the last tenth of the "
-        "training, when the learning rate goes to 0 as well. Where it ends depends on where it "
-        "starts (`fwnet reproduce synthetic-initial-p`), so that this proves no convergence.",
-        f"γ⁰ goes from {before[0]:.3f} to {after[0]:.3f}. Of the {len(after) - 1} others "
-        f"{len(fallen)} fall; the paper says that all do.",
-        f"The learned p is above the real one for {len(above)} of {len(by_real)} real p; it is "
-        f"closest at {best:g} (off by {number(errors[best])}) and farthest at {worst:g} "
-        f"({number(errors[worst])}). The paper finds it most accurate near 1 and 2. Learning "
-        "starts at p = 2 here, which favors real p near it.",
-        "With one W for all layers: "
-        + ", ".join(
-            f"{row.ours:.3f} ± {row.spread or 0:.3f} at T = {row.setting['T']}"
-            for row in result.rows
-            if row.method == BY_DEPTH + SHARED
-        )
-        + "; by real p (with the settings chosen at 1.3, not for each) it is off by "
-        f"{number(max(shared_errors))} at most, "
-        f"{number(fmean(shared_errors))} on average (separate: {number(fmean(real_errors))}).",
-        verdict(claims),
-    ]
+    closer = [is_better(after, before) for before, after in itertools.pairwise(far)]
+    figures = ", ".join(f"{row.ours:.3f} at T = {row.setting['T']}" for row in rows)
+    return all(closer), figures
 
 
-def draw(result: Result) -> Figure:
-    """The four panels of the paper's figure."""
-    figure, axes = new_figure(columns=2, rows=2)
-    (top_left, top_right), (bottom_left, bottom_right) = axes
-    curve = result.curves["p"]
-    top_left.plot(range(1, len(curve) + 1), curve, color=color(1, 4))
-    top_left.axhline(REAL_P, color="0.6", linestyle=":")
-    tidy(top_left, legend=False, xlabel="epoch", ylabel="p", title="p during training")
-    for index, name in enumerate(("γ before", "γ after")):
-        top_right.plot(result.curves[name], "o-", color=color(2 * index, 4), label=name)
-    tidy(top_right, xlabel="t", ylabel="γ", title="step sizes")
-    for axis, name, key in (
-        (bottom_left, BY_DEPTH, "T"),
-        (bottom_right, BY_REAL_P, "real p"),
-    ):
-        for index, label in enumerate(("separate W_t", "shared W")):
-            wanted = name + SHARED * index
-            rows = sorted(
-                (row for row in result.rows if row.method == wanted),
-                key=lambda row: row.setting[key],
-            )
-            plot_rows(axis, rows, key, color=color(2 * index, 4), marker="o", label=label)
-        tidy(axis, xlabel=key, ylabel="learned p", title=name)
-    bottom_left.axhline(REAL_P, color="0.6", linestyle=":")
-    reals = [row.setting["real p"] for row in result.rows]
-    bottom_right.plot(
-        [min(reals), max(reals)], [min(reals), max(reals)], color="0.6", linestyle=":"
+def stays_above(result: Result) -> tuple[bool, str]:
+    """Return whether every learned p is above the real one."""
+    smallest = min(row.ours for row in result.select(BY_DEPTH))
+    return smallest > REAL_P, f"{smallest:.3f} or more"
+
+
+def first_step_stays(result: Result) -> tuple[bool, str]:
+    """Return whether γ⁰ stays within 0.01."""
+    before, after = result.curves["γ before"][0], result.curves["γ after"][0]
+    return abs(after - before) < 0.01, f"{before:.3f} to {after:.3f}"
+
+
+def other_steps_fall(result: Result) -> tuple[bool, str]:
+    """Return whether all other γ fall."""
+    pairs = list(zip(result.curves["γ before"], result.curves["γ after"], strict=True))[1:]
+    fallen = sum(after < before for before, after in pairs)
+    return fallen == len(pairs), f"{fallen} of {len(pairs)} fall"
+
+
+def best_at_the_ends(result: Result) -> tuple[bool, str]:
+    """Return whether the errors at the smallest and largest real p are below the mean error."""
+    rows = result.select(BY_REAL_P)
+    errors = {row.setting["real p"]: abs(row.ours - row.setting["real p"]) for row in rows}
+    ends, mean = [errors[min(errors)], errors[max(errors)]], fmean(errors.values())
+    figures = (
+        f"off by {number(ends[0])} at {min(errors):g} and {number(ends[1])} at {max(errors):g}; "
+        f"{number(mean)} on average"
     )
-    return figure
+    return max(ends) < mean, figures
 
 
 EXPERIMENT = Experiment(
@@ -158,5 +104,30 @@ EXPERIMENT = Experiment(
     "p fluctuates, then converges; as T grows it approaches the real p = 1.3 from above; γ⁰ stays "
     "and all other γ fall; the estimate is best for real p near 1 and 2.",
     measure,
-    draw,
+    panels(
+        Curves(names=["p"], title="p during training", legend=False, labels={"ylabel": "p"}),
+        Curves(
+            names=["γ before", "γ after"],
+            title="step sizes",
+            labels={"xlabel": "t + 1", "ylabel": "γ"},
+        ),
+        Lines(x="T", methods=(BY_DEPTH, BY_DEPTH + SHARED), guide=REAL_P, title="real p = 1.3"),
+        Lines(
+            x="real p",
+            methods=(BY_REAL_P, BY_REAL_P + SHARED),
+            guide="diagonal",
+            title="learned p by real p",
+        ),
+        columns=2,
+    ),
+    claims=(
+        Claim("p comes closer to the real p = 1.3 with every T", comes_closer),
+        Claim("the learned p stays above the real p = 1.3", stays_above),
+        Claim("γ⁰ stays within 0.01", first_step_stays),
+        Claim("all other γ fall", other_steps_fall),
+        Claim("the estimate is best for real p near 1 and 2", best_at_the_ends),
+    ),
+    columns="real p",
+    note="Training starts at p = 2, which favors real p near it; where p ends depends on where it "
+    "starts (`fwnet reproduce synthetic-initial-p`).",
 )

@@ -8,9 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fwnet.imaging.patch_coding import check_noisy_gray
-
-__all__ = ["denoise_bm3d"]
+__all__ = ["check_noisy_gray", "denoise_bm3d"]
 
 MISSING = (
     "BM3D needs the package bm3d: pip install 'fwnet[bm3d]' "
@@ -19,7 +17,7 @@ MISSING = (
 
 
 def denoise_bm3d(image: Tensor, sigma: float, *, num_threads: int = 1) -> Tensor:
-    """Block matching and 3D filtering: patches that look alike are stacked and shrunk together.
+    """Denoise by block matching and 3D filtering: similar patches are stacked and shrunk together.
 
     Dabov, Foi, Katkovnik and Egiazarian (2007), in the implementation and with the settings of
     the authors.
@@ -27,8 +25,8 @@ def denoise_bm3d(image: Tensor, sigma: float, *, num_threads: int = 1) -> Tensor
     Args:
         image: Noisy gray images in [0, 1], not clipped: (batch, 1, height, width).
         sigma: The standard deviation of the noise, on that scale: 25/255, not 25.
-        num_threads: How many threads work on an image; 0 for all there are. With one thread the
-            same image gives the same result, bit for bit.
+        num_threads: Number of threads; 0 for all. With one thread the result is reproducible bit
+            for bit.
     """
     check_noisy_gray(image, sigma)
     if not num_threads >= 0:
@@ -41,6 +39,19 @@ def denoise_bm3d(image: Tensor, sigma: float, *, num_threads: int = 1) -> Tensor
         found = package.bm3d(x.double().numpy(), float(sigma), profile)
         y.copy_(torch.from_numpy(np.asarray(found).reshape(y.shape)))
     return denoised.to(image.device)
+
+
+def check_noisy_gray(image: Tensor, sigma: float) -> None:
+    """Raise unless the images are gray and the noise level is on their scale."""
+    if image.ndim != 4 or image.shape[1] != 1:
+        raise ValueError(
+            f"image must have shape (batch, 1, height, width), got {tuple(image.shape)}"
+        )
+    if not 0 < sigma <= 1:
+        raise ValueError(
+            "sigma must be in (0, 1], the scale of the image (a level of 25 is sigma=25/255), "
+            f"got {sigma!r}"
+        )
 
 
 def _package() -> ModuleType:

@@ -1,6 +1,6 @@
 """Published networks, all in one registry."""
 
-from fwnet.models.classifiers import CodeClassifier, FeedForward
+from fwnet.models.classifiers import CodeClassifier
 from fwnet.models.coding_network import CodingNetwork
 from fwnet.models.conv_fwnet import ConvFWNet
 from fwnet.models.conv_lista import ConvLISTA
@@ -22,7 +22,6 @@ from fwnet.models.model import (
     write_model,
     write_weights,
 )
-from fwnet.models.patch_denoiser import PatchDenoiser
 from fwnet.models.srcnn import SRCNN
 
 __all__ = [
@@ -37,12 +36,10 @@ __all__ = [
     "ConvLISTA",
     "DnCNN",
     "FWNet",
-    "FeedForward",
     "ImageModel",
     "LCoD",
     "Model",
     "ModelFileError",
-    "PatchDenoiser",
     "SignalModel",
     "create_model",
     "load_model",

@@ -6,7 +6,7 @@ import torch
 from sklearn.linear_model import orthogonal_mp
 
 from fwnet.data.images import ImageSet
-from fwnet.imaging.patch_coding import denoise_ksvd, patch_dictionary
+from fwnet.experiments.patch_coding import denoise_ksvd, patch_dictionary
 from fwnet.metrics import psnr
 
 
@@ -70,12 +70,11 @@ def test_chunks_make_no_difference(dictionary, chunk):
     )
 
 
-@pytest.mark.parametrize("adapt_rounds", [0, 2])
-def test_images_of_a_batch_are_as_they_are_alone(dictionary, adapt_rounds):
+def test_images_of_a_batch_are_as_they_are_alone(dictionary):
     first, second = noisy_waves()[0], noisy_waves(seed=3)[0]
-    both = denoise_ksvd(torch.cat([first, second]), 0.1, dictionary, adapt_rounds=adapt_rounds)
+    both = denoise_ksvd(torch.cat([first, second]), 0.1, dictionary)
     for index, x in enumerate((first, second)):
-        alone = denoise_ksvd(x, 0.1, dictionary, adapt_rounds=adapt_rounds)
+        alone = denoise_ksvd(x, 0.1, dictionary)
         torch.testing.assert_close(both[index : index + 1], alone)
     assert denoise_ksvd(first[:0], 0.1, dictionary).shape == (0, 1, 48, 40)
 
@@ -88,16 +87,6 @@ def test_removes_noise(dictionary, sigma):
     assert psnr(y, clean) > psnr(x, clean) + 4
     assert torch.equal(x, before)
     assert y.dtype == torch.float32
-
-
-def test_adapts_to_an_image_that_its_dictionary_does_not_know():
-    x, clean = noisy_waves(0.1, height=80, width=80)
-    generator = torch.Generator().manual_seed(0)
-    random = torch.randn(64, 96, generator=generator)
-    random = (random - random.mean(0)) / (random - random.mean(0)).norm(dim=0)
-    as_is = psnr(denoise_ksvd(x, 0.1, random), clean)
-    adapted = psnr(denoise_ksvd(x, 0.1, random, adapt_rounds=4), clean)
-    assert adapted > as_is + 0.5
 
 
 def test_limits_of_its_settings(dictionary):
@@ -132,10 +121,9 @@ def test_a_set_of_images_serves_as_well_as_a_list():
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-@pytest.mark.parametrize("adapt_rounds", [0, 1])
-def test_a_gpu_gives_the_same(dictionary, adapt_rounds):
+def test_a_gpu_gives_the_same(dictionary):
     x, _ = noisy_waves()
-    options = {"dictionary": dictionary.double(), "adapt_rounds": adapt_rounds}
+    options = {"dictionary": dictionary.double()}
     y = denoise_ksvd(x.double().cuda(), 0.1, **options)
     assert y.is_cuda
     expected = denoise_ksvd(x.double(), 0.1, **options)
@@ -157,7 +145,6 @@ def test_a_gpu_gives_the_same(dictionary, adapt_rounds):
         ({"dictionary": torch.zeros(60, 5)}, r"square patch, got \(60, 5\)$"),
         ({"gain": -1.0}, "gain must be >= 0, got -1.0"),
         ({"blend": -1.0}, "blend must be >= 0, got -1.0"),
-        ({"adapt_rounds": -1}, "adapt_rounds must be >= 0, got -1"),
         ({"chunk_patches": 0}, "chunk_patches must be >= 1, got 0"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Denoising by sparse codes of patches: K-SVD and OMP, as Elad and Aharon (2006) have it."""
+"""Denoising by sparse codes of patches: K-SVD and OMP (Elad and Aharon, 2006)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import fold, unfold
 
-from fwnet.models.image_model import check_counts
+from fwnet.checks import check_integer
+from fwnet.imaging.bm3d import check_noisy_gray
 from fwnet.solvers import ksvd, omp
 
-__all__ = ["check_noisy_gray", "denoise_ksvd", "patch_dictionary"]
+__all__ = ["denoise_ksvd", "patch_dictionary"]
 
-# Elad and Aharon have a gain of 1.15, and λ = 30/σ where σ counts gray levels. Of the values tried
-# on Berkeley training images, for σ from 15/255 to 50/255, their λ and a gain of 1.12 do best.
+# Elad and Aharon use a gain of 1.15, and λ = 30/σ with σ in gray levels. Of the values tried on
+# Berkeley training images, for σ from 15/255 to 50/255, their λ and a gain of 1.12 are best.
 GAIN = 1.12
 BLEND = 30 / 255
 CHUNK_PATCHES = 1 << 14  # codes of 512 numbers take 32 MiB
 CHUNK_PATCHES_GPU = 1 << 17
-ADAPT_PATCHES = 65_000  # of a noisy image, drawn to learn from
-DRAWN = 3  # so many times the patches to learn from are drawn: most of an image may be flat
+DRAWN = 3  # times as many patches are drawn as are used: most of an image may be flat
 
 
 def denoise_ksvd(
@@ -31,30 +31,25 @@ def denoise_ksvd(
     *,
     gain: float = GAIN,
     blend: float = BLEND,
-    adapt_rounds: int = 0,
     chunk_patches: int | None = None,
-    seed: int = 0,
 ) -> Tensor:
     """y = (λx + Σ_i R_iᵀ ŷ_i) / (λ + Σ_i R_iᵀ 1),   ŷ_i = mean(x_i) + D z_i,   x_i = R_i x.
 
     z_i has as few nonzeros as orthogonal matching pursuit needs for an error of at most
-    (gain·σ)² a pixel. The patches x_i overlap at every shift of one pixel.
+    (gain·σ)² per pixel. The patches x_i overlap at every shift of one pixel.
 
     Args:
         image: Noisy gray images x in [0, 1], not clipped: (batch, 1, height, width).
         sigma: The standard deviation σ of the noise, on that scale: 25/255, not 25.
         dictionary: D of shape (size², m), columns of norm 1, such as `patch_dictionary` learns
             from clean images.
-        gain: The error that is left to a patch, in units of the noise.
-        blend: λσ: how much of x itself goes into y.
-        adapt_rounds: Rounds of K-SVD on patches of every noisy image, beginning with D: 5 of them
-            gain 0.05 to 0.12 dB at σ = 15/255 and nothing at 50/255, and take longer than all else.
-        chunk_patches: How many patches are coded at a time; None for what suits the device.
-        seed: What draws patches to adapt to.
+        gain: Error of a patch in units of the noise.
+        blend: λσ, the weight of x in y.
+        chunk_patches: Number of patches that are coded together; None for what suits the device.
     """
     check_noisy_gray(image, sigma)
     size = _checked_size(image, dictionary)
-    for name, value in {"gain": gain, "blend": blend, "adapt_rounds": adapt_rounds}.items():
+    for name, value in {"gain": gain, "blend": blend}.items():
         if not value >= 0:
             raise ValueError(f"{name} must be >= 0, got {value!r}")
     if chunk_patches is None:
@@ -66,8 +61,7 @@ def denoise_ksvd(
     coverage = torch.outer(*(_coverage(side, size).to(image) for side in image.shape[-2:]))
     denoised = torch.empty_like(image)
     for x, y in zip(image[:, 0], denoised[:, 0], strict=True):
-        atoms = _adapted(dictionary, x, noise, size, adapt_rounds, seed)
-        total = _sum_of_patches(x, atoms, noise, size, chunk_patches)
+        total = _sum_of_patches(x, dictionary, noise, size, chunk_patches)
         torch.div(weight * x + total, weight + coverage, out=y)
     return denoised
 
@@ -85,24 +79,29 @@ def patch_dictionary(
 ) -> Tensor:
     """min_D Σ_i ‖z_i‖₀  s.t.  ‖x_i − Dz_i‖² ≤ error²·n, ‖d_j‖ = 1, for clean patches x_i, by K-SVD.
 
-    Patches are drawn from all images alike, at most all there are, and lose their means. Those
-    that are within the error without any atom teach nothing: they are left out.
+    The same number of patches is drawn from every image, and their means are removed. Patches that
+    are within the error without any atom are left out.
 
     Args:
         images: Clean gray images in [0, 1], each (height, width) or (1, 1, height, width).
         num_atoms: m, the number of atoms.
-        patch_size: The side of a patch; n is its square.
-        num_patches: How many patches to learn from.
-        error: What a code may leave of a pixel, in the mean over a patch.
-        num_rounds: How often codes and atoms take turns.
-        batch_size: How many of the patches, drawn anew, a round looks at.
-        seed: What draws patches and the first atoms.
+        patch_size: Side of a patch; n is its square.
+        num_patches: Number of patches to learn from.
+        error: Root mean square error per pixel that a code may leave.
+        num_rounds: Number of rounds; each updates the codes, then the atoms.
+        batch_size: Number of patches, drawn at random, that a round uses.
+        seed: Seed of the patches and the first atoms.
 
     Returns D, (patch_size², m), on the device of the images.
     """
     if not len(images):
         raise ValueError("expected at least one image, got none")
-    check_counts(num_atoms=num_atoms, patch_size=patch_size, num_patches=num_patches)
+    for name, count in {
+        "num_atoms": num_atoms,
+        "patch_size": patch_size,
+        "num_patches": num_patches,
+    }.items():
+        check_integer(name, count)
     if not error > 0:
         raise ValueError(f"error must be > 0, got {error!r}")
     generator = torch.Generator().manual_seed(seed)
@@ -128,32 +127,6 @@ def patch_dictionary(
         exact=False,
         seed=seed,
     )
-    return found.dictionary
-
-
-def check_noisy_gray(image: Tensor, sigma: float) -> None:
-    """Raise unless these are gray images and the noise that they may have."""
-    if image.ndim != 4 or image.shape[1] != 1:
-        raise ValueError(
-            f"image must have shape (batch, 1, height, width), got {tuple(image.shape)}"
-        )
-    if not 0 < sigma <= 1:
-        raise ValueError(
-            "sigma must be in (0, 1], the scale of the image (a level of 25 is sigma=25/255), "
-            f"got {sigma!r}"
-        )
-
-
-def _adapted(
-    dictionary: Tensor, x: Tensor, noise: float, size: int, num_rounds: int, seed: int
-) -> Tensor:
-    """The dictionary after rounds of K-SVD on patches of one noisy image (height, width)."""
-    if not num_rounds:
-        return dictionary
-    generator = torch.Generator().manual_seed(seed)
-    patches, _ = _without_mean(_drawn_patches(x, ADAPT_PATCHES, size, generator))
-    m = dictionary.shape[1]
-    found = ksvd(patches, m, noise=noise, num_rounds=num_rounds, dictionary=dictionary, exact=False)
     return found.dictionary
 
 
@@ -186,19 +159,19 @@ def _without_mean(patches: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _coverage(side: int, size: int) -> Tensor:
-    """How many patches have a pixel, along one side."""
+    """Return how many patches contain a pixel, along one side."""
     place = torch.arange(side)
     return place.clamp(max=side - size) - (place - size + 1).clamp(min=0) + 1
 
 
 def _checked_size(image: Tensor, dictionary: Tensor) -> int:
-    """The side of a patch."""
+    """Return the side of a patch."""
     if dictionary.ndim != 2 or math.isqrt(dictionary.shape[0]) ** 2 != dictionary.shape[0]:
         hint = ""
         if dictionary.ndim == 2 and math.isqrt(dictionary.shape[1]) ** 2 == dictionary.shape[1]:
             hint = "; this may be scikit-learn's (n_components, n_features): pass its transpose"
         raise ValueError(
-            "dictionary must have shape (n, m), n being the pixels of a square patch, "
+            "dictionary must have shape (n, m), where n is the pixels of a square patch, "
             f"got {tuple(dictionary.shape)}{hint}"
         )
     size = math.isqrt(dictionary.shape[0])

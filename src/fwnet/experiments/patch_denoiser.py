@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import fold, unfold
 
-from fwnet.models.coding_network import CodingNetwork
-from fwnet.models.image_model import ImageModel, check_counts
-from fwnet.models.model import create_model
+from fwnet.checks import check_integer
+from fwnet.models import CodingNetwork, ImageModel, create_model
 
 __all__ = ["PatchDenoiser"]
 
@@ -21,17 +20,18 @@ CHUNK_PATCHES = 1 << 14  # codes of 512 numbers take 32 MiB
 class PatchDenoiser(ImageModel):
     """y = Σ_i R_iᵀ w∘ŷ_i / Σ_i R_iᵀ w,   ŷ_i = mean(x_i) + W_R z(x_i − mean(x_i)),   x_i = R_i x.
 
-    The patches x_i overlap at every shift of one pixel. A pixel is the weighted mean of what the
-    patches that have it say; w falls from the middle of a patch to its rim, where the network sees
-    less around a pixel. An image of the size of one patch is one patch: that is how it is trained.
+    The patches x_i overlap at every shift of one pixel. A pixel is the weighted mean over the
+    patches that contain it; w falls from the middle of a patch to its rim, where the network sees
+    less around a pixel. It is trained on images of the size of one patch.
 
     Args:
-        coder: What makes z and W_R: the name of a `model`, such as "FWNet", and the arguments of
-            its constructor, `num_features` being the number of pixels of a patch.
-        patch_size: The side of a patch.
-        window: The standard deviation of the Gaussian w in patches, or None for w = 1.
-        remove_mean: Whether the mean of a patch goes around the network.
-        generator: Where the initial weights come from.
+        coder: Description of the network that makes z, with W_R: the name of a `model`, such as
+            "FWNet", and the arguments of its constructor; `num_features` is the number of pixels of
+            a patch.
+        patch_size: Side of a patch.
+        window: Standard deviation of the Gaussian w in units of `patch_size`, or None for w = 1.
+        remove_mean: Whether to remove the mean of a patch before the network, and add it after.
+        generator: Generator of the initial weights.
     """
 
     weights: Tensor
@@ -46,7 +46,7 @@ class PatchDenoiser(ImageModel):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(1, residual=False, noise_level_input=False)
-        check_counts(patch_size=patch_size)
+        check_integer("patch_size", patch_size)
         if window is not None and not window > 0:
             raise ValueError(f"window must be > 0 or None, got {window!r}")
         if not isinstance(coder, Mapping) or "model" not in coder:
@@ -69,7 +69,7 @@ class PatchDenoiser(ImageModel):
 
     @classmethod
     def on(cls, coder: CodingNetwork, **options: Any) -> Self:
-        """Put a network that there is already to work on patches."""
+        """Return a denoiser with a copy of a network."""
         about = {"model": type(coder).__name__, **coder.config}
         model = cls(about, **options).to(coder.first.weight)
         model.coder.load_state_dict(coder.state_dict())
@@ -77,16 +77,16 @@ class PatchDenoiser(ImageModel):
 
     @property
     def receptive_radius(self) -> int:
-        """A pixel meets those it shares a patch with."""
+        """A pixel depends on those that share a patch with it."""
         return self.patch_size - 1
 
     @property
     def multiply_adds(self) -> int:
-        """Those of one patch: there is about one a pixel."""
+        """Multiplications of one patch: there is about one patch per pixel."""
         return self.coder.multiply_adds
 
     def watched(self) -> dict[str, float | list[float]]:
-        """What the coder has to show."""
+        """Return the learned numbers of the coder to show during training."""
         return self.coder.watched()
 
     def _transform(self, x: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ class PatchDenoiser(ImageModel):
             return self._denoise(x.flatten(1)).reshape(x.shape)
         columns = unfold(x, size)  # (batch, pixels of a patch, patches)
         patches = columns.transpose(1, 2).reshape(-1, size * size)
-        # In a graph for all sizes there is no number of chunks.
+        # A compiled graph for all sizes cannot have a number of chunks.
         whole = torch.compiler.is_compiling()
         chunks = [patches] if whole else patches.split(CHUNK_PATCHES)
         parts = [self._denoise(chunk) * self.weights for chunk in chunks]
