@@ -127,7 +127,7 @@ class TestFolders(Upscale, FoldersConformance):
         monkeypatch.setenv("FWNET_DATA", str(tmp_path))
         result = self.train(None, tmp_path / "net", network=())
         assert result.returncode == 2
-        assert "expected a folder t91 with the images of T91" in result.stderr
+        assert "expected the images of T91 in the folder t91" in result.stderr
 
 
 class TestStopping(Upscale, AnotherConformance):

@@ -13,20 +13,6 @@ from fwnet.zoo import list_models
 PROJECT = Path(__file__).parents[2]
 RESULTS = {name: Result.load(PROJECT / "results" / f"{name}.json") for name in EXPERIMENTS}
 PAGES = [PROJECT / "README.md", *sorted((PROJECT / "docs").glob("*.md"))]
-# Names in tables of the README that are not names of methods.
-ALIASES = {
-    "real p = 1: F-W Net": ["F-W Net"],
-    "real p = 1.3: F-W Net": ["F-W Net"],
-    "Original F-W, T steps": ["Original F-W"],
-    "CVXPY, told p and D": ["CVX"],
-    "CVXPY, given p and D": ["CVX"],
-    "4 layers": [f"conv_fwnet_t4.denoise_gray_s{sigma}" for sigma in (15, 25, 50)],
-    "16 layers": [f"conv_fwnet_t16.denoise_gray_s{sigma}" for sigma in (15, 25, 50)],
-    "16 layers, all σ, by default for gray images": ["conv_fwnet_t16.denoise_gray"],
-    "16 layers, all σ, color, by default for color images": ["conv_fwnet_t16.denoise_color"],
-    "19 layers, by default": [f"conv_fwnet_t19.upscale_x{scale}" for scale in (2, 3, 4)],
-    "4 layers, trained on the 91 images": ["conv_fwnet_t4.upscale_x3"],
-}
 
 
 def measured_figures():
@@ -41,8 +27,6 @@ def measured_figures():
             found = figures.setdefault(row.method, set())
             found |= {number for number in numbers if isinstance(number, int | float)}
     figures["VDSR, 20 layers, as published"] = {value for pair in VDSR.values() for value in pair}
-    for alias, names in ALIASES.items():
-        figures[alias] = set().union(*(figures.get(name, set()) for name in names))
     return figures
 
 

@@ -5,9 +5,10 @@ import math
 
 import pytest
 import torch
-from fwnet.experiments.denoising_networks import FAMILIES
 
-from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, PatchDenoiser, create_model
+from fwnet.experiments.denoising import FAMILIES
+from fwnet.experiments.patch_denoiser import PatchDenoiser
+from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, create_model
 from fwnet.restoration import Denoising
 from fwnet.training import RestorationTask, TrainingConfig, TrainingError, train
 from fwnet.training.restoration_training import weights_digest

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from fwnet.experiments.super_resolution_networks import FAMILIES
 
+from fwnet.experiments.super_resolution import FAMILIES
 from fwnet.models import SRCNN, VDSR, ConvFWNet, ConvLISTA, create_model
 from fwnet.restoration import Upscaling
 from fwnet.training import TrainingConfig, TrainingError, train
