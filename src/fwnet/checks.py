@@ -5,8 +5,6 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-__all__ = ["check_integer"]
-
 
 def check_integer(name: str, value: Any, least: int = 1) -> int:
     """Return `value` as an int; raise unless it is an integer of at least `least`.

@@ -26,8 +26,6 @@ from torch import Tensor
 import fwnet
 from fwnet.progress import Progress
 
-__all__ = ["DemoReport", "write_demo"]
-
 EXPONENTS = (1.0, 1.3, 2.0, 4.0, math.inf)
 COLORS = [mpl.colormaps["viridis"](0.225 * i) for i in range(len(EXPONENTS))]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["FwnetError"]
-
 
 class FwnetError(ValueError):
     """An input, a file or a setting that does not fit; one line says what was expected and got."""

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["write_whole"]
-
 
 def write_whole(path: Path, content: str | bytes | Callable[[BinaryIO], object]) -> None:
     """Write a file through a temporary one: a kill leaves the old file or the new one.

@@ -10,8 +10,6 @@ import torch
 
 from fwnet.errors import FwnetError
 
-__all__ = ["choose_device", "hardware_name"]
-
 
 def choose_device(device: str | torch.device | None = None) -> torch.device:
     """Return a device that works here; None and "auto" mean CUDA if present, else the CPU."""

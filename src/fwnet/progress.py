@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Progress", "ProgressCallback", "progress_bar", "short_text", "silent"]
-
 
 @dataclass(frozen=True)
 class Progress:

@@ -15,8 +15,6 @@ import fwnet
 from fwnet.bench.harness import Options, Report, Row, compare
 from fwnet.data import synthetic_codes
 
-__all__ = ["run"]
-
 P, MADE_AT = 1.3, 5.0
 RADII = (5.0, 2.5)
 SHAPES = ((50, 100), (64, 512))

@@ -25,8 +25,6 @@ from fwnet.coding import LearningProgress
 from fwnet.progress import Progress
 from fwnet.solvers import ADMM, solve_penalized
 
-__all__ = ["patches", "run"]
-
 PICTURES = ("brick", "camera", "coins", "grass", "gravel", "moon", "page", "text")
 SIDE, NORM, LEAST_CONTRAST = 8, 8.0, 0.05
 ALPHA = 1.0

@@ -24,8 +24,6 @@ from fwnet.files import write_whole
 from fwnet.hardware import hardware_name
 from fwnet.progress import Progress, ProgressCallback, silent
 
-__all__ = ["Options", "Report", "Row", "compare"]
-
 
 @dataclass(frozen=True)
 class Options:

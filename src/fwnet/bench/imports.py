@@ -7,8 +7,6 @@ import sys
 
 from fwnet.bench.harness import Options, Report, compare
 
-__all__ = ["run"]
-
 
 def run(options: Options) -> Report:
     """Time each import in a fresh interpreter; the first of each fills the disk cache."""

@@ -12,8 +12,6 @@ from fwnet.bench.harness import Options, Report, compare
 from fwnet.kernels import use_reference
 from fwnet.models import ConvFWNet
 
-__all__ = ["run"]
-
 BASELINE = "plain operators"
 COMPILED = "plain operators, torch.compile"
 STEPS = 10  # per measurement, so that Python runs ahead of the GPU as in training

@@ -8,8 +8,6 @@ import sys
 
 import torch
 
-__all__ = ["photo_alone"]
-
 # `make` sets the name `image` and `work` uses it.
 SCRIPT = """
 import json, resource, sys, time

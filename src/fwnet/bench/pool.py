@@ -17,8 +17,6 @@ from fwnet.bench.harness import Options, Report, Row, compare
 from fwnet.functional import frank_wolfe_step, pool_excess
 from fwnet.kernels import use_reference
 
-__all__ = ["run", "run_step"]
-
 P, STEP_SIZE = 1.4, 0.3
 COMPILED = "plain operators, torch.compile"
 

@@ -10,8 +10,6 @@ from torch import Tensor
 import fwnet
 from fwnet.bench.harness import Options, Report, compare
 
-__all__ = ["run"]
-
 RADIUS, P = 5.0, 1.3
 
 

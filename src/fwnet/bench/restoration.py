@@ -17,8 +17,6 @@ from fwnet.imaging.pixels import Pixels
 from fwnet.models import VDSR, DnCNN, ImageModel
 from fwnet.restoration import Denoising, Restoration, Upscaling
 
-__all__ = ["denoise", "upscale"]
-
 SIGMA = 25 / 255
 SCALE = 3
 

@@ -16,15 +16,6 @@ from typer.core import TyperCommand
 from fwnet.errors import FwnetError
 from fwnet.hardware import choose_device
 
-__all__ = [
-    "Command",
-    "Device",
-    "chosen_device",
-    "make_folder",
-    "option_parameters",
-    "with_parameters",
-]
-
 Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")]
 METAVARS = {int: "N", float: "X", list[float]: "X", Path: "PATH", str: "NAME"}
 

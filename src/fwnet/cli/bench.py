@@ -17,8 +17,6 @@ from fwnet.cli.terminal import rounded
 if TYPE_CHECKING:
     from fwnet.bench import Report
 
-__all__ = ["bench"]
-
 
 def bench(
     name: Annotated[

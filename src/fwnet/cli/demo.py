@@ -10,8 +10,6 @@ from rich.console import Console
 
 from fwnet.cli.arguments import make_folder
 
-__all__ = ["demo"]
-
 
 def demo(
     output: Annotated[

@@ -14,8 +14,6 @@ from fwnet.progress import progress_bar
 if TYPE_CHECKING:
     from fwnet.coding import EncodeReport
 
-__all__ = ["NOTES", "encode"]
-
 NOTES = """
 [bold]fwnet encode data.npy --dictionary D.npy --p 1.3 --radius 5 -o codes.npy[/bold]
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from fwnet.imaging import RestoredFile
     from fwnet.restoration import Restoration
 
-__all__ = ["NOTES", "restoration_command"]
-
 NOTES = """
 Large images are cut into tiles, with the same result. JPEG files are written with quality 95. \
 Unreadable files are reported and skipped; the exit code is then 2. Existing files are not \

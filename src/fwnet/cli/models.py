@@ -16,8 +16,6 @@ from fwnet.cli.terminal import print_lines, reported_errors
 if TYPE_CHECKING:
     from fwnet.zoo import Card
 
-__all__ = ["models"]
-
 
 def models(
     name: Annotated[

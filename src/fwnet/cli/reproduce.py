@@ -16,8 +16,6 @@ from fwnet.cli.terminal import print_lines, rounded, say
 if TYPE_CHECKING:
     from fwnet.experiments import Experiment, Result
 
-__all__ = ["NOTES", "reproduce"]
-
 NOTES = """
 [bold]fwnet reproduce synthetic-l1 --quick[/bold]    a small version, in less than a minute
 

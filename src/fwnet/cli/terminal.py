@@ -10,16 +10,6 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, ProgressColumn
 
-__all__ = [
-    "is_first_process",
-    "print_lines",
-    "progress_bar",
-    "reported_errors",
-    "rounded",
-    "say",
-    "say_once",
-]
-
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines to stdout unchanged, however long."""

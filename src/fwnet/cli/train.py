@@ -8,8 +8,6 @@ from fwnet.cli import train_coder, train_images
 from fwnet.cli.arguments import Command
 from fwnet.restoration import RESTORATIONS
 
-__all__ = ["train_app"]
-
 train_app = typer.Typer(no_args_is_help=True)
 
 

@@ -10,8 +10,6 @@ import typer
 from fwnet.cli.train_options import Trained, training_command
 from fwnet.training import CodeRegression, TrainingConfig, TrainingRun
 
-__all__ = ["NOTES", "train_coder_command"]
-
 NOTES = """
 [bold]fwnet train coder signals.npy codes.npy -o mynet[/bold]
 

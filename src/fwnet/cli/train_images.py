@@ -22,8 +22,6 @@ from fwnet.training import (
 )
 from fwnet.zoo import load_trained
 
-__all__ = ["NOTES", "training_command_for"]
-
 NOTES = """
 Some images are held back to validate the network after every epoch; the weights of the last epoch \
 are kept. The output folder has model.safetensors for the option --model, history.jsonl, \

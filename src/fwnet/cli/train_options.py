@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from fwnet.coding import CoderReport
     from fwnet.training import RestorationReport, ShownFigure
 
-__all__ = ["Trained", "training_command"]
-
 
 @dataclass(frozen=True)
 class Trained:

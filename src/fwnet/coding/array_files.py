@@ -16,16 +16,6 @@ import numpy as np
 
 from fwnet.errors import FwnetError
 
-__all__ = [
-    "EncodeError",
-    "RowFile",
-    "check_suffix",
-    "open_rows",
-    "read_dictionary",
-    "read_matrix",
-    "write_parquet",
-]
-
 SUFFIXES = (".npy", ".parquet")
 PARQUET_BATCH_ENTRIES = 1 << 20
 

@@ -24,18 +24,6 @@ from fwnet.hardware import choose_device
 from fwnet.sets import LpBall
 from fwnet.solvers import Status, solve
 
-__all__ = [
-    "FLOATS",
-    "CodeTransformer",
-    "Coder",
-    "as_array",
-    "certified_coder",
-    "check_tolerance",
-    "chunk_slices",
-    "default_chunk_rows",
-    "to_tensor",
-]
-
 FLOATS = (np.float64, np.float32)
 TORCH_DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 

@@ -13,8 +13,6 @@ from fwnet.functional import lp_norm
 from fwnet.models import MODELS
 from fwnet.models.coding_network import CodingNetwork
 
-__all__ = ["dictionary_from_pairs", "network_for_codes", "split_rows"]
-
 RIDGE = 1e-6  # relative to the mean energy of an entry of a code: for atoms that no code uses
 
 

@@ -29,8 +29,6 @@ from fwnet.sets import LpBall
 from fwnet.solvers.alternation import Alternation, alternate, online_step
 from fwnet.solvers.atoms import initial_atoms
 
-__all__ = ["LearningProgress", "LpDictionaryLearning"]
-
 BATCH_SIZE = 512
 CODE_TOL, CODE_TOL_IN_BATCHES = 1e-4, 1e-2
 MOST_ROWS_AT_ONCE = 4_096  # above this, batch_size="auto" learns in batches

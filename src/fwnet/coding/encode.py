@@ -23,8 +23,6 @@ from fwnet.sets import LpBall
 from fwnet.solvers import Status
 from fwnet.version import __version__
 
-__all__ = ["EncodeReport", "encode_file"]
-
 
 @dataclass(frozen=True)
 class EncodeReport:

@@ -27,8 +27,6 @@ from fwnet.coding.array_files import EncodeError, open_rows, write_parquet
 from fwnet.files import write_whole
 from fwnet.progress import Progress, ProgressCallback
 
-__all__ = ["EncodingFolder"]
-
 OURS = MANIFEST, CODES, CERTIFICATES, LOCK = (
     "manifest.json",
     "codes.npy",

@@ -18,8 +18,6 @@ from torch import Tensor
 from fwnet.models import Model, ModelFileError, read_weights, restore_model, write_weights
 from fwnet.version import __version__
 
-__all__ = ["EstimatorFileMixin"]
-
 METADATA_KEY = "fwnet-estimator"
 
 

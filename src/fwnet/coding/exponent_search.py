@@ -20,8 +20,6 @@ from fwnet.solvers import solve
 from fwnet.solvers.alternation import alternate
 from fwnet.solvers.atoms import initial_atoms
 
-__all__ = ["LARGEST_SAMPLE", "MOST_TRIALS", "held_out_error", "search_exponent"]
-
 GRID = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 4.0, math.inf)
 REFINEMENTS = 2
 MOST_TRIALS = len(GRID) + 2 * REFINEMENTS

@@ -34,8 +34,6 @@ from fwnet.hardware import choose_device
 from fwnet.models import CodeClassifier, FWNet
 from fwnet.training import Classification, CodeRegression
 
-__all__ = ["FWNetClassifier"]
-
 
 class FWNetClassifier(
     NetworkEstimator,

@@ -26,8 +26,6 @@ from fwnet.models import FWNet
 from fwnet.solvers import ksvd
 from fwnet.training import CodeRegression
 
-__all__ = ["FWNetCoder"]
-
 P_BOUNDS = (1.01, 50.0)  # of the start of a learned p
 KSVD_ROWS, KSVD_ROUNDS, KSVD_ATOMS_PER_NONZERO = 2_000, 5, 10
 

@@ -17,8 +17,6 @@ from fwnet.coding.code_transformer import (
 from fwnet.functional import value_of
 from fwnet.sets import LpBall
 
-__all__ = ["LpCoder"]
-
 
 class LpCoder(CodeTransformer):
     """min_z ½‖x − zD‖²  s.t.  ‖z‖_p ≤ radius, for every row x of X, by `fwnet.solve`.

@@ -22,8 +22,6 @@ from fwnet.models import FWNet, Model
 from fwnet.progress import progress_bar
 from fwnet.training import Task, TrainingConfig, TrainingRun, train
 
-__all__ = ["FIRST_P", "FLOAT32", "LEARN", "NetworkEstimator", "in_precision"]
-
 LEARN = "learn"
 FIRST_P = 1.5  # where a learned p starts if nothing else is known
 FLOAT32 = np.dtype(np.float32)

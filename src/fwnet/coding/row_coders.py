@@ -17,8 +17,6 @@ from fwnet.models import SignalModel, load_model
 from fwnet.sets import LpBall
 from fwnet.solvers import Progress, Status, solve
 
-__all__ = ["CERTIFICATE", "RowCoder", "network_coder", "solver_coder"]
-
 # What is kept of every row beside its code; the words of a status are `Status(code).words`.
 CERTIFICATE = np.dtype(
     [("gap", "<f8"), ("norm_gap", "<f8"), ("status_code", "i1"), ("num_steps", "<i4")]

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-__all__ = ["StructuredCodes", "leading_directions", "structured_codes"]
-
 
 @dataclass(frozen=True)
 class StructuredCodes:

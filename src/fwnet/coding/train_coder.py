@@ -17,8 +17,6 @@ from fwnet.models import MODELS, Model
 from fwnet.models.coding_network import CodingNetwork
 from fwnet.training import CodeRegression, TrainingConfig, TrainingResult, TrainingRun, train
 
-__all__ = ["CoderReport", "train_coder"]
-
 FLOAT32 = np.dtype(np.float32)
 
 

@@ -9,14 +9,6 @@ from pathlib import Path
 from fwnet.data.folders import DATA_VARIABLE, DataError, cache_folder, data_folder, download
 from fwnet.data.images import evenly_spread, image_files
 
-__all__ = [
-    "BSD68",
-    "berkeley_files",
-    "berkeley_training_files",
-    "berkeley_validation_files",
-    "without_bsd68",
-]
-
 # The usual 68 test images, gray or color; all are in the folder `val`.
 BSD68_NAMES = """
 101085 101087 102061 103070 105025 106024 108005 108070 108082 109053 119082 12084 123074

@@ -15,8 +15,6 @@ from torch import Tensor
 from fwnet.data.folders import DATA_VARIABLE, DataError, data_folder, download
 from fwnet.data.seeds import keyed_generator
 
-__all__ = ["Digits", "load_mnist", "small_digits"]
-
 # Each file with the MD5 of its content, as published, and the MD5 of its gzip archive.
 TABLE = """
 train-images-idx3-ubyte  6bbc9ace898e44ae57da46a324031adb  f68b3c2dcbeaaa9fbdd348bbdeb94873

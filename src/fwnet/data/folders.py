@@ -12,8 +12,6 @@ from posixpath import normpath
 
 from fwnet.errors import FwnetError
 
-__all__ = ["DATA_SETS", "DATA_VARIABLE", "DataError", "cache_folder", "data_folder", "download"]
-
 DATA_VARIABLE = "FWNET_DATA"
 DATA_SETS = ("bsds500", "mnist", "set5", "set14", "t91")  # the names of their folders
 

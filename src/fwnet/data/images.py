@@ -19,20 +19,6 @@ from torch.nn.functional import interpolate
 from fwnet.data.folders import DataError
 from fwnet.data.seeds import keyed_generator
 
-__all__ = [
-    "ImageSet",
-    "Squares",
-    "evenly_spread",
-    "image_files",
-    "noisy",
-    "read_images",
-    "read_luma",
-    "read_luma_images",
-    "read_pixels",
-    "to_gray",
-    "to_luma",
-]
-
 GRAY_WEIGHTS, GRAY_UNIT = (298_936_021, 587_043_075, 114_020_904), 10**9  # MATLAB's rgb2gray
 GRAY_MODES = ("1", "L", "LA")  # of Pillow
 LUMA_WEIGHTS, LUMA_UNIT = (65_481, 128_553, 24_966), 255_000  # MATLAB's rgb2ycbcr

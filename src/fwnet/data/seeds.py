@@ -6,8 +6,6 @@ import hashlib
 
 import torch
 
-__all__ = ["keyed_generator"]
-
 
 def keyed_generator(
     seed: int, *keys: int | str, device: torch.device | str = "cpu"

@@ -9,8 +9,6 @@ from pathlib import Path
 from fwnet.data.folders import DATA_VARIABLE, DataError, data_folder
 from fwnet.data.images import image_files, read_pixels
 
-__all__ = ["set5_files", "set14_files", "t91_files"]
-
 
 @dataclass(frozen=True)
 class PublishedSet:

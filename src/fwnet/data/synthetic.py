@@ -13,8 +13,6 @@ from fwnet.checks import check_integer
 from fwnet.data.seeds import keyed_generator
 from fwnet.sets import LpBall
 
-__all__ = ["SyntheticCodes", "synthetic_codes"]
-
 Law = Literal["normal", "uniform", "positive-uniform"]
 
 

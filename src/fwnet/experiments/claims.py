@@ -12,8 +12,6 @@ from scipy.special import stdtrit
 
 from fwnet.experiments.experiment import MissingRowError, Result, Row
 
-__all__ = ["Claim", "Verdict", "better", "is_better", "named", "number", "reaches"]
-
 Check = Callable[[Result], tuple[bool | None, str]]
 PLAIN_SETTINGS = ("images", "law", "training", "choice")  # their values speak for themselves
 SINGLE_SEED = 0.1  # dB: about as much as networks ever differed by their seed

@@ -8,8 +8,6 @@ from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.image_study import LEARNED_P, PSNR, image_study
 from fwnet.experiments.pictures import Lines, panels
 
-__all__ = ["EXPERIMENT"]
-
 DEPTHS = (2, 4, 8, 16)
 CASES: list[DenoisingCase] = [
     case for depth in DEPTHS for case in (conv_fwnet(depth), dncnn(depth + 1))

@@ -8,8 +8,6 @@ from fwnet.experiments.experiment import Experiment, Result
 from fwnet.experiments.image_study import LEARNED_P, PSNR, image_study
 from fwnet.experiments.pictures import Bars, panels
 
-__all__ = ["EXPERIMENT"]
-
 CASES = [fc_fixed(2.0), fc_fixed(1.4), fc_fwnet(4)]
 TWO, FIXED, LEARNED = (case.name for case in CASES)
 PAPER: dict[str, tuple[float, ...]] = {

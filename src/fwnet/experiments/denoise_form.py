@@ -11,8 +11,6 @@ from fwnet.experiments.pictures import Curves, panels
 from fwnet.experiments.runs import UnfinishedError
 from fwnet.experiments.study import choose
 
-__all__ = ["EXPERIMENT"]
-
 BASE = conv_fwnet(4)
 RANDOM = "random kernels"
 STARTS: dict[str, Start] = {

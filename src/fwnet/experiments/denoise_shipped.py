@@ -16,8 +16,6 @@ from fwnet.hardware import hardware_name
 from fwnet.models import ImageModel
 from fwnet.zoo import list_models, load_model
 
-__all__ = ["EXPERIMENT", "ShippedTest"]
-
 # Other networks on the same images: the authors' weights of 16 layers and DnCNN-S, whose public
 # weights were tested with another draw of the noise, and the published figure of CDnCNN for color.
 AUTHORS = {15: 31.52, 25: 29.14, 50: 26.08}

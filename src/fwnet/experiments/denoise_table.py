@@ -32,8 +32,6 @@ from fwnet.hardware import hardware_name
 from fwnet.imaging.bm3d import denoise_bm3d
 from fwnet.restoration import Denoising
 
-__all__ = ["EXPERIMENT", "ClassicalDenoising"]
-
 Method = Literal["KSVD + OMP", "BM3D"]
 METHODS: tuple[Method, Method] = ("KSVD + OMP", "BM3D")
 OURS, FC_OURS, FC_LISTA = "Conv F-W Net (4 layers)", "FC F-W Net (4 layers)", "FC LISTA (4 layers)"

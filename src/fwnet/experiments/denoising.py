@@ -26,8 +26,6 @@ from fwnet.models import MODELS, CodingNetwork, ImageModel, read_weights, write_
 from fwnet.restoration import Denoising
 from fwnet.solvers import ksvd
 
-__all__ = ["LEVELS", "MIDDLE", "DenoisingCase", "DenoisingTraining", "images_of", "patch_atoms"]
-
 Data = Literal["berkeley", "small"]
 Start = Literal["random", "random atoms", "pca", "ksvd"]
 NUM_VALIDATION = {"berkeley": 12, "small": 1}

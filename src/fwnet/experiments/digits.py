@@ -41,8 +41,6 @@ from fwnet.training import (
     train,
 )
 
-__all__ = ["DigitCase", "DigitFeatures", "DigitTraining", "digit_features", "outcome_of"]
-
 Data = Literal["mnist", "small"]
 NUM_CLASSES = 10
 # Numbers of an image, and of the code of a digit.

@@ -14,8 +14,6 @@ from fwnet.experiments.pictures import color, marker, new_figure, tidy
 from fwnet.experiments.runs import Record
 from fwnet.experiments.study import Measured, measure_cases
 
-__all__ = ["EXPERIMENT", "F_W_NETS", "LONGER_EPOCHS", "NETWORKS"]
-
 PLAIN, ADVERSARIAL = "images alone", "adversarial training"
 LOGISTIC, LONG = "logistic regression on codes", "longer"
 BEST = "F-W Net, trained longer"

@@ -15,8 +15,6 @@ from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.runs import Job, Record
 from fwnet.hardware import hardware_name
 
-__all__ = ["EXPERIMENT", "EstimatorScore"]
-
 OURS, LOGISTIC = "FWNetClassifier", "LogisticRegression"
 NAMES = (OURS, LOGISTIC, "MLPClassifier", "SVC")
 ERROR, SECONDS = "test error, %", "seconds to fit"

@@ -11,8 +11,6 @@ from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import Curves, Lines, panels
 from fwnet.experiments.study import Search, Settings, choose, measure_cases
 
-__all__ = ["EXPERIMENT"]
-
 STARTS = (1.1, 1.3, 1.5, 1.6, 1.8, 2.0)
 LEARNED, FIXED = "learned p", "fixed p"
 ACCURACY, EXPONENT, AFTER_CODES = "test accuracy, %", "p", "p after codes"

@@ -14,8 +14,6 @@ from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import color, tidy
 from fwnet.experiments.study import measure_cases
 
-__all__ = ["EXPERIMENT"]
-
 MOST_SHOWN = 60
 ATOMS_PER_DIGIT = 4
 OURS, QUANTITY, IMAGES = "F-W Net", "test error, %", "images"

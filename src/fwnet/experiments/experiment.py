@@ -20,8 +20,6 @@ from fwnet.files import write_whole
 if TYPE_CHECKING:
     from fwnet.experiments.claims import Claim, Verdict
 
-__all__ = ["Experiment", "Lab", "MissingRowError", "Result", "Row", "row_of"]
-
 
 class MissingRowError(KeyError):
     """A result has no such row: it was not measured."""

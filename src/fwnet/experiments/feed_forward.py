@@ -13,8 +13,6 @@ from torch.nn.functional import relu
 
 from fwnet.models import SignalModel
 
-__all__ = ["FeedForward"]
-
 
 class FeedForward(SignalModel):
     """h ← max(W h + b, 0), layer by layer; the last layer is linear.

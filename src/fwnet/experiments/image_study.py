@@ -35,16 +35,6 @@ from fwnet.training import (
     train,
 )
 
-__all__ = [
-    "ImageCase",
-    "ImageJob",
-    "add_figures",
-    "add_tests",
-    "evaluate",
-    "figures_of",
-    "image_study",
-]
-
 PSNR, SSIM, LEARNED_P = "PSNR in dB", "SSIM", "learned p"
 QUANTITIES = {PSNR: "psnr", SSIM: "ssim"}
 SEEDS = (1, 2, 3)

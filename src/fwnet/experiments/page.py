@@ -8,8 +8,6 @@ from typing import Any
 from fwnet.experiments.claims import PLAIN_SETTINGS, named
 from fwnet.experiments.experiment import Experiment, Result, Row
 
-__all__ = ["results_page"]
-
 HEAD = """# Results
 
 This page is made from the files in [results/](../results/) by

@@ -13,8 +13,6 @@ from fwnet.checks import check_integer
 from fwnet.imaging.bm3d import check_noisy_gray
 from fwnet.solvers import ksvd, omp
 
-__all__ = ["denoise_ksvd", "patch_dictionary"]
-
 # Elad and Aharon use a gain of 1.15, and λ = 30/σ with σ in gray levels. Of the values tried on
 # Berkeley training images, for σ from 15/255 to 50/255, their λ and a gain of 1.12 are best.
 GAIN = 1.12

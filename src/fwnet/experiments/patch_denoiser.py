@@ -12,8 +12,6 @@ from torch.nn.functional import fold, unfold
 from fwnet.checks import check_integer
 from fwnet.models import CodingNetwork, ImageModel, create_model
 
-__all__ = ["PatchDenoiser"]
-
 CHUNK_PATCHES = 1 << 14  # codes of 512 numbers take 32 MiB
 
 

@@ -13,8 +13,6 @@ from matplotlib.figure import Figure
 
 from fwnet.experiments.experiment import Result, Row
 
-__all__ = ["Bars", "Curves", "Lines", "Panel", "color", "marker", "new_figure", "panels", "tidy"]
-
 MARKERS = "osD^v<>PX*hd"
 MOST_OF_ONE_HUE = 6
 

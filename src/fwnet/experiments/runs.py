@@ -21,8 +21,6 @@ from fwnet.errors import FwnetError
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.version import __version__
 
-__all__ = ["Job", "Record", "Runner", "UnfinishedError"]
-
 Record = dict[str, Any]
 
 

@@ -14,8 +14,6 @@ from fwnet.experiments.experiment import Lab, Result
 from fwnet.experiments.runs import Job, Record, UnfinishedError
 from fwnet.training import DivergedError
 
-__all__ = ["Case", "Climb", "Grid", "Measured", "Search", "Settings", "choose", "measure_cases"]
-
 Settings = dict[str, Any]
 BY_CHANCE = 0.03  # dB: two short trainings with the same settings differ by this much and more
 MOST_THREADS = 64

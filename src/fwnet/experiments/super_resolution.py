@@ -39,8 +39,6 @@ from fwnet.experiments.study import Settings
 from fwnet.models import MODELS, ImageModel
 from fwnet.restoration import Upscaling
 
-__all__ = ["SETS", "Bicubic", "UpscalingCase", "UpscalingTraining", "add_bicubic", "image_sets"]
-
 # 199: without the Berkeley image that contains "woman" of Set5.
 Data = Literal["t91", "t91+berkeley199", "small"]
 SETS = ("Set5", "Set14")

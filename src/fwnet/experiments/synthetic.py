@@ -28,8 +28,6 @@ from fwnet.metrics import code_error
 from fwnet.models import MODELS, Model
 from fwnet.training import CodeRegression, DivergedError, TrainingConfig, TrainingRun, train
 
-__all__ = ["CodeCase", "CodeTraining", "SolverCodes", "add_errors", "solver_errors"]
-
 RADIUS = 5.0
 TUNING_SEED, SEEDS = 0, (1, 2, 3, 4, 5)
 LEARNING_RATES = (1e-3, 3e-3, 1e-2, 3e-2)

@@ -10,8 +10,6 @@ from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.study import measure_cases
 from fwnet.experiments.synthetic import ERROR, CodeCase, add_errors, solver_errors
 
-__all__ = ["EXPERIMENT"]
-
 PAPER_CVX = 0.0036
 EXACT = "exact solution"
 CHOSEN = "y ~ N(0, 1), D ~ N(0, 10²)"

@@ -19,8 +19,6 @@ from fwnet.experiments.synthetic import (
     solver_errors,
 )
 
-__all__ = ["EXPERIMENT"]
-
 DATA = {"p": 1.3}
 FIXED: dict[str, Any] = {"learn_p": False, "learn_step_sizes": False}
 F_W_NET, SHARED, ORIGINAL = "F-W Net", "F-W Net, shared W", "Original F-W"

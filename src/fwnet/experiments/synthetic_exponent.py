@@ -12,8 +12,6 @@ from fwnet.experiments.pictures import Curves, Lines, panels
 from fwnet.experiments.study import Measured, measure_cases
 from fwnet.experiments.synthetic import CodeCase
 
-__all__ = ["EXPERIMENT"]
-
 REAL_P = 1.3
 BY_DEPTH, BY_REAL_P = "learned p", "learned p by real p"
 SHARED = ", shared W"

@@ -8,8 +8,6 @@ from fwnet.experiments.pictures import Curves, Lines, panels
 from fwnet.experiments.study import measure_cases
 from fwnet.experiments.synthetic import ERROR, CodeCase
 
-__all__ = ["EXPERIMENT"]
-
 CHOSEN, LONG = "chosen for p = 2", "of a longer training"
 LONGER = {"learning_rate": 1e-2, "weight_decay": 2e-3, "num_epochs": 200}
 STARTS = (1.1, 1.3, 1.5, 2.0, 3.0, 4.0)

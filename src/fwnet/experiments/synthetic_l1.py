@@ -20,8 +20,6 @@ from fwnet.experiments.synthetic import (
     solver_errors,
 )
 
-__all__ = ["EXPERIMENT"]
-
 DATA = {"p": 1.0}
 F_W_NET, LISTA = "F-W Net", "LISTA"
 SHARED, SHARED_RADII = "F-W Net, shared W", "F-W Net, shared W, learned radii"

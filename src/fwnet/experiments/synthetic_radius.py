@@ -8,8 +8,6 @@ from fwnet.experiments.pictures import Curves, Lines, panels
 from fwnet.experiments.study import measure_cases
 from fwnet.experiments.synthetic import ERROR, RADIUS, CodeCase
 
-__all__ = ["EXPERIMENT"]
-
 RADII = (2.5, 3.5, 5.0, 7.0, 10.0)
 
 

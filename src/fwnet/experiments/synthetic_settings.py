@@ -18,8 +18,6 @@ from fwnet.experiments.synthetic import (
     settings_grid,
 )
 
-__all__ = ["EXPERIMENT"]
-
 QUANTITY = "validation error"
 LINEAR_MLP = "MLP, linear last layer"
 CASES = (

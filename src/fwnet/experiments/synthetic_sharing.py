@@ -8,8 +8,6 @@ from fwnet.experiments.pictures import Curves, Lines, panels
 from fwnet.experiments.study import measure_cases
 from fwnet.experiments.synthetic import ERROR, CodeCase, add_errors
 
-__all__ = ["EXPERIMENT"]
-
 SEPARATE, SHARED = "separate W_t", "shared W"
 
 

@@ -30,8 +30,6 @@ from fwnet.functional import value_of
 from fwnet.hardware import hardware_name
 from fwnet.metrics import code_error
 
-__all__ = ["EXPERIMENT"]
-
 F_W_NETS: dict[str, dict[str, Any]] = {
     "F-W Net": {},
     "F-W Net, shared W": {"options": {"share_weights": True}},

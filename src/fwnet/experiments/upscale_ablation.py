@@ -8,8 +8,6 @@ from fwnet.experiments.image_study import PSNR, image_study
 from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.super_resolution import FULL_STEPS, NO_SKIP, OURS, RELU, vdsr, with_paper
 
-__all__ = ["EXPERIMENT"]
-
 PARTS = {
     NO_SKIP.name: "adding W_0 ∗ x at every layer",
     FULL_STEPS.name: "letting γ differ from 1",

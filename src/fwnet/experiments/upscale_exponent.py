@@ -8,8 +8,6 @@ from fwnet.experiments.image_study import LEARNED_P, PSNR, image_study
 from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.super_resolution import OURS, fixed_exponent, with_paper
 
-__all__ = ["EXPERIMENT"]
-
 FIXED = [fixed_exponent(p) for p in (1.3, 1.5, 1.8, 2.3, 2.5)]
 PAPER: dict[str, tuple[float, ...]] = dict(
     zip(

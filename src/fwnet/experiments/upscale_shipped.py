@@ -27,8 +27,6 @@ from fwnet.models import ImageModel
 from fwnet.restoration import Upscaling
 from fwnet.zoo import list_models, load_trained
 
-__all__ = ["EXPERIMENT", "ShippedUpscaling"]
-
 SCALES = (2, 3, 4)
 DEEP_EPOCHS = 40
 DEEP_CROP = 72  # of the large image; the small one must be larger than what the network sees

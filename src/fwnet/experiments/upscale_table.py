@@ -17,8 +17,6 @@ from fwnet.experiments.super_resolution import (
     with_paper,
 )
 
-__all__ = ["EXPERIMENT"]
-
 CASES = [
     srcnn(9, 1, 5),
     srcnn(9, 5, 5),

@@ -8,8 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["check_noisy_gray", "denoise_bm3d"]
-
 MISSING = (
     "BM3D needs the package bm3d: pip install 'fwnet[bm3d]' "
     "(its license allows non-commercial use only)"

@@ -9,8 +9,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["gray_to_luma", "luma_to_gray", "rgb_to_ycbcr", "ycbcr_to_rgb"]
-
 RED, BLUE = 0.299, 0.114  # weights of a gray value; that of green is the rest
 
 

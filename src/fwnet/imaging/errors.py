@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from fwnet.errors import FwnetError
 
-__all__ = ["ImageError"]
-
 
 class ImageError(FwnetError):
     """An image, a file or an option that cannot be used; the message says what was expected."""

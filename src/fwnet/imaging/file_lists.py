@@ -12,8 +12,6 @@ from pathlib import Path
 from fwnet.imaging.errors import ImageError
 from fwnet.imaging.image_files import check_suffix, is_readable_suffix, is_writable_suffix
 
-__all__ = ["Job", "compare_path", "list_jobs"]
-
 
 @dataclass(frozen=True)
 class Job:

@@ -27,17 +27,6 @@ from fwnet.imaging.sixteen_bits import (
     write_tiff,
 )
 
-__all__ = [
-    "ImageFile",
-    "check_size",
-    "check_suffix",
-    "is_readable_suffix",
-    "is_writable_suffix",
-    "read_image",
-    "write_image",
-    "write_whole",
-]
-
 
 @dataclass(frozen=True)
 class Format:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 
 from PIL import ExifTags, Image, ImageCms, ImageOps
 
-__all__ = ["EXIF_NAME", "Metadata", "read_metadata", "with_size", "without_inks"]
-
 EXIF_NAME = b"Exif\0\0"
 
 WIDTHS, HEIGHTS = (0x0100, 0xA002), (0x0101, 0xA003)

@@ -10,8 +10,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from fwnet.imaging.pixels import as_unit_range
 
-__all__ = ["estimate_noise"]
-
 # Patch side: patches it needs. A gray image of 32 × 32 has 900, one of 64 × 64 about 3,600.
 SIDES = {7: 3_300, 5: 1_200, 3: 90}
 # Patch side: gradient strength that a fraction 1 − 10⁻⁶ of patches of noise with σ = 1 stay below,

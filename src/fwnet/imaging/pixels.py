@@ -15,8 +15,6 @@ from torch import Tensor
 from fwnet.imaging.errors import ImageError
 from fwnet.imaging.metadata import Metadata, without_inks
 
-__all__ = ["AnyImage", "Pixels", "as_unit_range", "map_images", "plain_image", "with_bits"]
-
 AnyImage = TypeVar("AnyImage", np.ndarray, Tensor, Image.Image)
 
 BEYOND = 4.0  # noise of σ = 1 seldom leaves [0, 1] by more

@@ -23,8 +23,6 @@ from fwnet.imaging.restorer import Restorer
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.restoration import Denoising, Restoration, Upscaling
 
-__all__ = ["FailedFile", "RestoredFile", "denoise_files", "restore_files", "upscale_files"]
-
 
 @dataclass(frozen=True)
 class RestoredFile:

@@ -30,8 +30,6 @@ from fwnet.resize import REACH
 from fwnet.restoration import Denoising, Restoration, Upscaling
 from fwnet.zoo import TrainedModel, load_trained
 
-__all__ = ["Restored", "Restorer", "denoise", "restore", "upscale"]
-
 # Side of a tile in pixels that the network sees. With 16 layers of 64 maps, one of 384 × 384 takes
 # about 200 MB; larger ones are no faster on a CPU, and smaller ones do not fill a GPU.
 TILE_CPU = 384

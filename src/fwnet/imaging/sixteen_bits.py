@@ -12,8 +12,6 @@ from PIL import ExifTags, Image
 from fwnet.imaging.errors import ImageError
 from fwnet.imaging.metadata import EXIF_NAME, Metadata
 
-__all__ = ["is_deep_png", "is_deep_tiff", "read_png", "read_tiff", "write_png", "write_tiff"]
-
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PNG_DEPTH = 24  # position of the byte that holds the bits per channel
 PNG_HEADER_END = 33  # the chunks of metadata follow here

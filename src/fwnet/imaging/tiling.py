@@ -12,8 +12,6 @@ from torch import Tensor
 
 from fwnet.imaging.pixels import as_unit_range
 
-__all__ = ["Tile", "apply_tiled", "cut_tiles"]
-
 
 @dataclass(frozen=True)
 class Tile:

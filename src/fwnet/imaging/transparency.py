@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["keep_hidden", "spread_visible"]
-
 
 def spread_visible(colors: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     """Return the colors with every fully transparent pixel replaced by the nearest visible one.

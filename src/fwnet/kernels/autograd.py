@@ -11,14 +11,6 @@ from torch import Tensor
 
 from fwnet.kernels import blocked, reference
 
-__all__ = [
-    "Pool",
-    "is_transformed",
-    "refuse_second_derivative",
-    "save_inputs",
-    "to_inputs",
-]
-
 _KERNELS: dict[str, ModuleType] = {"reference": reference, "blocked": blocked}
 
 

@@ -23,8 +23,6 @@ from fwnet.kernels import reference
 from fwnet.kernels.layout import Layout
 from fwnet.kernels.reference import Scalars
 
-__all__ = ["backward", "forward"]
-
 BLOCK_ENTRIES = 1 << 19  # two buffers of 2 MiB in float32
 ORDINARY_K = (1.0, 16.0)
 ORDINARY_K_BACKWARD = (1.5, 16.0)

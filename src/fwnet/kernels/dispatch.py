@@ -18,8 +18,6 @@ from torch import Tensor
 
 from fwnet.kernels.autograd import Pool, is_transformed
 
-__all__ = ["run", "select", "use_reference"]
-
 _HAS_TRITON = bool((torch.version.cuda or torch.version.hip) and importlib.util.find_spec("triton"))
 if _HAS_TRITON:
     from fwnet.kernels import triton_ops

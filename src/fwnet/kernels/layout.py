@@ -8,8 +8,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["Layout"]
-
 
 class Layout(NamedTuple):
     """Memory as (outer, length, inner): the entries of a row are `inner` apart.

@@ -23,8 +23,6 @@ from fwnet.kernels.autograd import (
 )
 from fwnet.kernels.layout import Layout
 
-__all__ = ["MAX_LENGTH", "backward", "forward"]
-
 MAX_LENGTH = 4096  # the longest row that one program holds in registers
 # NVIDIA's fast logarithm and exponential, which the interpreter and other vendors do not have.
 FAST = torch.version.cuda is not None and not triton.knobs.runtime.interpret

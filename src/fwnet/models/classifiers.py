@@ -13,8 +13,6 @@ from fwnet.checks import check_integer
 from fwnet.models.coding_network import CodingNetwork
 from fwnet.models.model import SignalModel, create_model
 
-__all__ = ["CodeClassifier"]
-
 
 class CodeClassifier(SignalModel):
     """log-odds W_C z + b of the classes, from the code z = f(x) of a coding network f.

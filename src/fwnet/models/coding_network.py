@@ -13,8 +13,6 @@ from torch.nn.functional import normalize
 from fwnet.checks import check_integer
 from fwnet.models.model import SignalModel
 
-__all__ = ["CodingNetwork", "check_dictionary", "raw_thresholds"]
-
 
 class CodingNetwork(SignalModel):
     """T layers with a matrix W_0 (m × n) for the signal and T − 1 matrices W_t (m × m) for codes.

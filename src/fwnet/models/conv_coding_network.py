@@ -19,8 +19,6 @@ from fwnet.models.image_model import (
     set_normal,
 )
 
-__all__ = ["ConvCodingNetwork"]
-
 
 class ConvCodingNetwork(ConvolutionalModel):
     """W_0 for the image, W_1 … W_{T−1} for codes, W_R from codes to an image: all convolutions.

@@ -10,8 +10,6 @@ from torch import Tensor
 from fwnet.models.conv_coding_network import ConvCodingNetwork, gram_kernels
 from fwnet.nn import Activation, Unrolled
 
-__all__ = ["ConvFWNet"]
-
 
 class ConvFWNet(ConvCodingNetwork):
     """z^{t+1} = (1 − γ_t)·z^t + γ_t·pool_p(W_t ∗ z^t + W_0 ∗ x),   z⁰ = 0,   y = x + W_R ∗ z^T.

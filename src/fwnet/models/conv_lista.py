@@ -10,8 +10,6 @@ from fwnet.functional import soft_threshold
 from fwnet.models.coding_network import raw_thresholds
 from fwnet.models.conv_coding_network import ConvCodingNetwork, gram_kernels, squared_norm
 
-__all__ = ["ConvLISTA"]
-
 
 class ConvLISTA(ConvCodingNetwork):
     """z^{t+1} = h_θt(W_t ∗ z^t + W_0 ∗ x),   z⁰ = 0,   y = x + W_R ∗ z^T,   h_θ: soft threshold.

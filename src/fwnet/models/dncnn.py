@@ -17,8 +17,6 @@ from fwnet.models.image_model import (
     set_normal,
 )
 
-__all__ = ["VDSR", "DnCNN"]
-
 
 class DnCNN(ConvolutionalModel):
     """y = x + W_L ∗ a_{L−1},   a_l = relu(norm_l(W_l ∗ a_{l−1})),   a_0 = x.

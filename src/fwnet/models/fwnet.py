@@ -11,8 +11,6 @@ from torch import Tensor
 from fwnet.models.coding_network import CodingNetwork
 from fwnet.nn import Activation, Unrolled
 
-__all__ = ["MLP", "FWNet"]
-
 
 class FWNet(CodingNetwork):
     """z^{t+1} = (1 − γ_t)·z^t + γ_t·pool_p(W_t z^t + W_0 x),   z⁰ = 0,   t = 0 … T − 1.

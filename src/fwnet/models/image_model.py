@@ -14,8 +14,6 @@ from fwnet.checks import check_integer
 from fwnet.models.model import Model
 from fwnet.resize import REACH, enlarge
 
-__all__ = ["ConvolutionalModel", "ImageModel", "convolution"]
-
 
 class ImageModel(Model):
     """y = x + f(x) or, without `residual`, y = f(x), for images x of shape (batch, channel, h, w).

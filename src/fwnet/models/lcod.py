@@ -9,8 +9,6 @@ from torch.nn.functional import softplus
 from fwnet.functional import soft_threshold
 from fwnet.models.coding_network import CodingNetwork, raw_thresholds
 
-__all__ = ["LCoD"]
-
 
 class LCoD(CodingNetwork):
     """b ← W_e x, z ← 0;  T − 1 times, one entry k:  b ← b + S e_k δ,  z_k ← z_k + δ;  z = h_θ(b).

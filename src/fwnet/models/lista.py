@@ -9,8 +9,6 @@ from torch.nn.functional import softplus
 from fwnet.functional import soft_threshold
 from fwnet.models.coding_network import CodingNetwork, raw_thresholds
 
-__all__ = ["LISTA"]
-
 
 class LISTA(CodingNetwork):
     """z^{t+1} = h_θt(W_e x + S_t z^t),   z⁰ = 0,   h_θ(u) = sign(u)·max(|u| − θ, 0).

@@ -19,23 +19,6 @@ from fwnet.files import write_whole
 from fwnet.hardware import choose_device
 from fwnet.version import __version__
 
-__all__ = [
-    "MODELS",
-    "Model",
-    "ModelFileError",
-    "SignalModel",
-    "create_model",
-    "load_model",
-    "model_from",
-    "parse_about",
-    "parse_weights",
-    "read_model",
-    "read_weights",
-    "restore_model",
-    "write_model",
-    "write_weights",
-]
-
 MODELS: dict[str, type[Model]] = {}
 METADATA_KEY = "fwnet"
 

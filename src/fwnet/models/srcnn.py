@@ -18,8 +18,6 @@ from fwnet.models.image_model import (
     set_normal,
 )
 
-__all__ = ["SRCNN"]
-
 
 class SRCNN(ConvolutionalModel):
     """y = W_3 ∗ a_2 + b_3,   a_l = relu(W_l ∗ a_{l−1} + b_l),   a_0 = x, an enlarged image.

@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from fwnet.functional import check_exponent
 
-__all__ = ["Exponent", "check_plain"]
-
 
 class Exponent(nn.Module):
     """p = 1 + exp(θ), where θ = log(p − 1) is learned: p > 1 always, and is precise near 1.

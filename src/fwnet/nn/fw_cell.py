@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from fwnet.functional import check_radius, frank_wolfe_step, pool_excess
 from fwnet.nn.exponent import Exponent
 
-__all__ = ["FWCell"]
-
 
 class FWCell(nn.Module):
     """z' = (1 − γ)·z + γ·pool_p(W x + U z): γ is the input gate, 1 − γ the forget gate.

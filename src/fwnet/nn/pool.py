@@ -7,8 +7,6 @@ from torch import Tensor
 from fwnet.functional import check_eps, check_radius, pool_excess
 from fwnet.nn.exponent import Exponent, check_plain
 
-__all__ = ["PoolP"]
-
 
 class PoolP(Exponent):
     """s = pool_p(u) along one axis: `fwnet.pool_p` with its own p.

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-__all__ = ["StepSizes", "harmonic_step_sizes"]
-
 LARGEST_LOGIT = 6.0  # γ = 1 has no finite logit; learning starts at sigmoid(6) = 0.9975
 
 

@@ -15,8 +15,6 @@ from fwnet.functional import check_eps, check_radius, frank_wolfe_step
 from fwnet.nn.exponent import Exponent, check_plain
 from fwnet.nn.step_sizes import StepSizes, harmonic_step_sizes
 
-__all__ = ["Activation", "Unrolled"]
-
 Activation = Literal["pool_p", "relu"]
 
 

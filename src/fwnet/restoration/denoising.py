@@ -23,8 +23,6 @@ from fwnet.restoration.restoration import (
 )
 from fwnet.zoo import TrainedModel
 
-__all__ = ["Denoising"]
-
 MODELS = {1: "conv_fwnet_t16.denoise_gray", 3: "conv_fwnet_t16.denoise_color"}
 LARGEST_SIGMA = 55 / 255  # assumed for model files that do not say what they were trained for
 LEAST_SIGMA = 1 / 255  # of the divisor in the loss

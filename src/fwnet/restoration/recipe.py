@@ -13,8 +13,6 @@ import torch
 from fwnet.data import keyed_generator
 from fwnet.models import MODELS, ImageModel, Model, create_model
 
-__all__ = ["Recipe", "Settings"]
-
 SHORT_TRAINING = 5  # the mean of the weights covers at most 1/5 of a training
 
 

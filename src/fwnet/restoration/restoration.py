@@ -19,8 +19,6 @@ from fwnet.models import ImageModel
 from fwnet.restoration.recipe import Recipe
 from fwnet.zoo import TrainedModel
 
-__all__ = ["Example", "ImageSource", "NoOptions", "Restoration", "check_task", "option"]
-
 
 def option(
     default: Any,

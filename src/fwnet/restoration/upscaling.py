@@ -26,8 +26,6 @@ from fwnet.restoration.recipe import Recipe, Settings
 from fwnet.restoration.restoration import ImageSource, Restoration, check_task, option
 from fwnet.zoo import TrainedModel
 
-__all__ = ["Upscaling"]
-
 DEFAULT_SCALE = 3
 MODELS = {scale: f"conv_fwnet_t19.upscale_x{scale}" for scale in (2, 3, 4)}
 SMALLER_COPIES = (0.9, 0.8, 0.7, 0.6)  # of the height and width

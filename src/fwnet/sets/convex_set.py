@@ -7,8 +7,6 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-__all__ = ["ConvexSet"]
-
 
 @runtime_checkable
 class ConvexSet(Protocol):

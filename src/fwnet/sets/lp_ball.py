@@ -11,8 +11,6 @@ from fwnet.functional import check_exponent, check_radius, dual_exponent, lp_nor
 from fwnet.sets.convex_set import ConvexSet
 from fwnet.sets.projection import project_lp
 
-__all__ = ["LpBall"]
-
 
 @dataclass(frozen=True)
 class LpBall(ConvexSet):

@@ -24,8 +24,6 @@ from fwnet.functional import check_exponent, check_radius, check_rows, lp_norm, 
 from fwnet.kernels.autograd import refuse_second_derivative
 from fwnet.kernels.reference import log_ratio
 
-__all__ = ["project_lp"]
-
 MAX_STEPS = 200  # usually a few; near p = 1 the inner equation has a sharp bend and takes more
 CACHED_ENTRIES = 1 << 17
 LOG_ZERO = -1e6  # used for log 0: finite, and below the logarithm of every positive number

@@ -23,8 +23,6 @@ from fwnet.solvers.atoms import improve_atoms, replace_atoms
 from fwnet.solvers.certified import solve
 from fwnet.solvers.splitting import ADMM
 
-__all__ = ["Alternation", "alternate", "loose_codes", "online_step"]
-
 SPLITTING_STEPS = 3  # of ten iterations each; the next round continues from the result
 SWEEPS = 5  # over the atoms per round of codes, which costs more
 FORGETTING = 4.0  # batch s has weight (s/t)^4 at time t: codes of early, poor atoms fade

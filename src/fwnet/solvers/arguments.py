@@ -12,15 +12,6 @@ from torch import Tensor
 from fwnet.checks import check_integer
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
 
-__all__ = [
-    "checked_limits",
-    "checked_problem",
-    "checked_start",
-    "checked_tol",
-    "present",
-    "weighted",
-]
-
 TOL = {torch.float64: 1e-10, torch.float32: 1e-6}
 
 

@@ -6,8 +6,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-__all__ = ["improve_atoms", "initial_atoms", "replace_atoms", "worst_rows"]
-
 
 def initial_atoms(x: Tensor, num_atoms: int, generator: torch.Generator) -> Tensor:
     """Return random rows of x, scaled to norm 1, and random directions if there are too few."""

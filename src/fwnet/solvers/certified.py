@@ -34,14 +34,6 @@ from fwnet.solvers.secular import Secular
 from fwnet.solvers.solution import Solution, Status
 from fwnet.solvers.splitting import ADMM
 
-__all__ = [
-    "METHODS",
-    "Auto",
-    "checked_method",
-    "solve",
-    "solve_rows",
-]
-
 NORM_TOL = 10  # norm_gap may be this many times tol, relative to the norm
 NEAREST_TO_1, LARGEST_P = 1e-7, 1e4
 LOOSEST_PRIMAL = 1e-4

@@ -22,8 +22,6 @@ from fwnet.solvers.problem import Constrained, Penalized, Problem
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import dot
 
-__all__ = ["CoordinateDescent"]
-
 
 @dataclass(frozen=True)
 class CoordinateState(RowState):

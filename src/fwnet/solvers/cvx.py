@@ -20,8 +20,6 @@ from fwnet.solvers.loop import BindableMethod
 from fwnet.solvers.problem import Constrained, Penalized, Problem
 from fwnet.solvers.rows import RowState
 
-__all__ = ["CVX"]
-
 EXACT = 1e-4  # a residual up to this share of x may belong to an exact code
 
 

@@ -34,8 +34,6 @@ from fwnet.solvers.whitened import (
     weighted_gram,
 )
 
-__all__ = ["DualNewton"]
-
 DIRECT_BELOW = 0.12  # p − 1 below which conjugate gradients would need too many steps
 PATH_START, PATH_RATIO = 0.2, 2.5
 PATH_TOL = 1e-2  # the tolerance for all exponents of the path but the last

@@ -19,8 +19,6 @@ from torch import Tensor
 from fwnet.functional import lp_norm
 from fwnet.solvers.whitened import Target, cholesky_factor, cholesky_solve, dot
 
-__all__ = ["on_face"]
-
 
 def on_face(
     p: float,

@@ -25,8 +25,6 @@ from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import dot
 
-__all__ = ["FrankWolfe", "Harmonic", "Line", "PairwiseFrankWolfe", "ShortStep", "StepRule"]
-
 
 @dataclass(frozen=True)
 class Line:

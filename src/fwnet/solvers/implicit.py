@@ -28,8 +28,6 @@ from fwnet.solvers.problem import Constrained
 from fwnet.solvers.solution import Solution, Status
 from fwnet.solvers.whitened import cholesky_factor, cholesky_solve, dot, weighted_gram
 
-__all__ = ["attach_gradient"]
-
 FLATTEST = 1e10  # bound on 1/h relative to its unit, for p > 2, where it is infinite at z_i = 0
 STIFFEST = 1e-9  # bound on 1/h relative to its largest, for p < 2, where it is 0 at z_i = 0
 ON_FACE = 1e-7  # an entry within this relative distance of its bound is on it

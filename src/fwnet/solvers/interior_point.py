@@ -32,8 +32,6 @@ from fwnet.solvers.whitened import (
     weighted_gram,
 )
 
-__all__ = ["InteriorPoint"]
-
 TO_THE_BORDER = 0.995  # the share of the way to the border of the positive region that a step takes
 NO_STEP = 1e-8
 

@@ -20,8 +20,6 @@ from fwnet.solvers.arguments import checked_problem
 from fwnet.solvers.atoms import initial_atoms, worst_rows
 from fwnet.solvers.omp import omp
 
-__all__ = ["KSVD", "ksvd"]
-
 TOO_SIMILAR = 0.99  # one of two atoms with a larger |cosine| is replaced
 
 

@@ -17,8 +17,6 @@ from torch import Tensor
 from fwnet.solvers.problem import Problem
 from fwnet.solvers.solution import Status
 
-__all__ = ["BindableMethod", "Limits", "Method", "Outcome", "Progress", "iterate"]
-
 LEAVING_SHARE = 0.25  # rows are removed when this share is done: removing copies the others
 
 

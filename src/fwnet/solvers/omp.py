@@ -18,8 +18,6 @@ from torch.nn.functional import embedding_bag, pad
 from fwnet.solvers.arguments import checked_problem
 from fwnet.solvers.rows import RowState
 
-__all__ = ["omp"]
-
 CHUNK_ENTRIES = 1 << 18  # correlations per chunk of rows: 2 MiB fit a CPU's cache
 CHUNK_ENTRIES_GPU = 1 << 25  # 256 MiB keep a GPU busy
 DEPENDENT = 1e-13  # a smaller share of ‖d‖² outside the span of the chosen atoms is rounding

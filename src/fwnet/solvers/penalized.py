@@ -37,8 +37,6 @@ from fwnet.solvers.rows import RowState
 from fwnet.solvers.solution import Solution
 from fwnet.solvers.splitting import ADMM
 
-__all__ = ["solve_penalized"]
-
 INNER_TOL = 1e-3  # tolerance of the constrained codes, relative to the requested one
 
 

@@ -32,8 +32,6 @@ from fwnet.solvers.whitened import (
     weighted_gram,
 )
 
-__all__ = ["PrimalNewton"]
-
 PATH_START, PATH_RATIO = 3.0, 2.5
 PATH_TOL = 1e-2
 FLATTEST = 1e10  # bound on the inverse curvature of an entry, relative to that of the largest

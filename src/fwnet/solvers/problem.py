@@ -24,8 +24,6 @@ from fwnet.functional import dual_exponent, lp_norm, soft_threshold, value_of
 from fwnet.sets import ConvexSet, LpBall
 from fwnet.solvers.whitened import Whitened, dot, whiten
 
-__all__ = ["Certificate", "Constrained", "Penalized", "Problem"]
-
 
 @dataclass(frozen=True)
 class Certificate:

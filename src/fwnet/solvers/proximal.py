@@ -20,8 +20,6 @@ from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import dot
 
-__all__ = ["FISTA", "ISTA"]
-
 
 @dataclass(frozen=True)
 class ProximalState(RowState):

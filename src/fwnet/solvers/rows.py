@@ -8,8 +8,6 @@ from typing import Any, Self
 
 from torch import Tensor
 
-__all__ = ["RowState"]
-
 
 @dataclass(frozen=True)
 class RowState:

@@ -16,8 +16,6 @@ from torch import Tensor
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import Target, Whitened, dot
 
-__all__ = ["Secular"]
-
 
 @dataclass(frozen=True)
 class SecularState(RowState):

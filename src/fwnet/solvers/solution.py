@@ -10,8 +10,6 @@ from enum import IntEnum
 import numpy as np
 from torch import Tensor
 
-__all__ = ["Solution", "Status"]
-
 
 class Status(IntEnum):
     """How the search for one code ended; `words` describes it."""

@@ -23,8 +23,6 @@ from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import Whitened, dot
 
-__all__ = ["ADMM"]
-
 RELAXATION = 1.7  # β, in (0, 2)
 
 

@@ -20,16 +20,6 @@ from torch import Tensor
 
 from fwnet.solvers.rows import RowState
 
-__all__ = [
-    "Target",
-    "Whitened",
-    "cholesky_factor",
-    "cholesky_solve",
-    "dot",
-    "weighted_gram",
-    "whiten",
-]
-
 ROUNDINGS = 4  # singular values up to this many roundings count as 0
 GRAM_ENTRIES = 1 << 20  # of a block of V diag(w) at a time, so that it stays in the cache
 

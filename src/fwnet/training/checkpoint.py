@@ -16,8 +16,6 @@ from fwnet.files import write_whole
 from fwnet.models import Model, ModelFileError, read_weights, write_weights
 from fwnet.training.config import TrainingConfig
 
-__all__ = ["KeptWeights", "Position", "TrainingError", "TrainingFolder", "holds_training"]
-
 STATE, HISTORY, CONFIG, MODEL = (
     "checkpoint.safetensors",
     "history.jsonl",

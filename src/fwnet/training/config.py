@@ -13,8 +13,6 @@ from typing import Any, Literal, Self, get_args, get_type_hints
 
 from fwnet.errors import FwnetError
 
-__all__ = ["ConfigError", "TrainingConfig"]
-
 
 class ConfigError(FwnetError):
     """A setting that is not valid; the message says what was expected."""

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-__all__ = ["Interrupts", "deferred_interrupts"]
-
 
 class Interrupts:
     """Whether the user asked to stop."""

@@ -14,8 +14,6 @@ from fwnet.restoration import Restoration
 from fwnet.training.checkpoint import holds_training
 from fwnet.training.run import TrainingRun
 
-__all__ = ["LearningImages", "read_learning_images"]
-
 NUM_HELD = 12  # or a tenth of a folder, if that is fewer
 NUM_NAMED = 10  # unreadable files that are reported one by one
 PICTURE = "history.png"  # drawn into the folder of a training by the command line

@@ -23,8 +23,6 @@ from fwnet.training.run import TrainingRun
 from fwnet.training.steps import TrainingStep, make_optimizer, matrix_precision
 from fwnet.training.task import Task
 
-__all__ = ["DivergedError", "TrainingResult", "train"]
-
 LOOK_SECONDS = 0.2  # how often the loss is read, reported and checked
 STEPS_BETWEEN_CLOCKS = 20  # with several processes, which have to agree
 

@@ -9,8 +9,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from fwnet.training.config import TrainingConfig
 from fwnet.training.task import Task
 
-__all__ = ["estimate_norms"]
-
 NUM_BATCHES = 32
 
 

@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 
 from fwnet.training.task import ShownFigure
 
-__all__ = ["draw_history"]
-
 
 def draw_history(history: Sequence[Mapping[str, Any]], shown: ShownFigure) -> Figure:
     """Draw loss, validation and learned numbers (p, γ, …) by epoch.

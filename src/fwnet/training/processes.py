@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Processes"]
-
 
 class Processes:
     """The share of this process in every batch, and the mean over all processes.

@@ -16,8 +16,6 @@ from fwnet.restoration import Example, Restoration
 from fwnet.training.config import TrainingConfig
 from fwnet.training.task import ShownFigure, Task
 
-__all__ = ["RestorationTask", "decibels"]
-
 VALIDATED_SIDE = 320  # pixels: only the middle of larger validation images is used
 
 

@@ -23,8 +23,6 @@ from fwnet.training.loop import TrainingResult, train
 from fwnet.training.restoration_task import RestorationTask, decibels
 from fwnet.training.run import TrainingRun
 
-__all__ = ["RestorationReport", "train_restoration"]
-
 
 @dataclass(frozen=True)
 class RestorationReport:

@@ -10,8 +10,6 @@ import torch
 
 from fwnet.progress import ProgressCallback, silent
 
-__all__ = ["TrainingRun"]
-
 
 @dataclass(frozen=True)
 class TrainingRun:

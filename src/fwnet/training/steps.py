@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from fwnet.training.config import TrainingConfig
 from fwnet.training.task import Task
 
-__all__ = ["TrainingStep", "make_optimizer", "matrix_precision"]
-
 WARMUP_STEPS = 3  # before a graph is recorded
 
 

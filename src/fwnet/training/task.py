@@ -17,8 +17,6 @@ from fwnet.data import keyed_generator
 from fwnet.metrics import code_error, error_rate
 from fwnet.training.config import TrainingConfig
 
-__all__ = ["Classification", "CodeRegression", "ShownFigure", "Task"]
-
 
 @dataclass(frozen=True)
 class ShownFigure:

@@ -13,8 +13,6 @@ from typing import Any, Self
 
 from fwnet.models import MODELS, ModelFileError
 
-__all__ = ["Card", "Sample"]
-
 NAME = re.compile(r"[a-z0-9_]+_t[0-9]+\.[a-z0-9_]+")
 
 

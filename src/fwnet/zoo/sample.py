@@ -8,8 +8,6 @@ from torch import Tensor
 from fwnet.models import ImageModel
 from fwnet.zoo.card import Sample
 
-__all__ = ["sample_image", "sample_of", "sample_output"]
-
 SIZE = 24
 SIGMA = 25 / 255  # for networks with a noise-level input
 PLACES = ((0, 0), (0, 23), (23, 0), (23, 23), (5, 17), (11, 12), (12, 0), (18, 6))

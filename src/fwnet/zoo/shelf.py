@@ -19,17 +19,6 @@ from fwnet.models import Model, ModelFileError
 from fwnet.models.model import model_from, parse_about, parse_weights
 from fwnet.zoo.card import Card
 
-__all__ = [
-    "SHIPPED",
-    "TrainedModel",
-    "card_path",
-    "find_card",
-    "list_models",
-    "load_model",
-    "load_trained",
-    "weights_path",
-]
-
 SHIPPED = Path(__file__).parent
 
 

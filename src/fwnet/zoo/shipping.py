@@ -16,8 +16,6 @@ from fwnet.zoo.card import Card
 from fwnet.zoo.sample import sample_of
 from fwnet.zoo.shelf import SHIPPED, card_path, weights_path
 
-__all__ = ["ship"]
-
 FIELDS = ("summary", "data", "data_license", "command", "seconds", "hardware", "figures")
 TRAINED_FOR = ("sigma", "scale", "color")  # of the notes that training writes
 
