@@ -4,8 +4,6 @@ The public names below are imported when first used, so that `import fwnet` cost
 `import torch` costs.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

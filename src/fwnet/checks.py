@@ -1,7 +1,5 @@
 """Checks of arguments that every room needs."""
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

@@ -3,8 +3,6 @@
 Only public names are used, so that every section is also an example.
 """
 
-from __future__ import annotations
-
 import base64
 import html
 import io

@@ -1,7 +1,5 @@
 """The base of every error that a user can fix."""
 
-from __future__ import annotations
-
 
 class FwnetError(ValueError):
     """An input, a file or a setting that does not fit; one line says what was expected and got."""

@@ -1,7 +1,5 @@
 """The mathematics of the paper as pure tensor functions: no state, no parameters."""
 
-from __future__ import annotations
-
 import math
 from numbers import Real
 from typing import overload

@@ -1,7 +1,5 @@
 """The devices of this machine: choose one, and name it beside what was measured on it."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The figures that are reported: errors, PSNR and SSIM."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

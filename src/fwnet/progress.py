@@ -1,7 +1,5 @@
 """How long work reports where it stands, and the one bar that shows it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field

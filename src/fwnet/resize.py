@@ -1,7 +1,5 @@
 """Bicubic resizing by integer factors, equal to MATLAB's `imresize`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Speed and memory as ratios, behind `fwnet bench`; never part of the tests."""
 
-from __future__ import annotations
-
 import importlib
 
 from fwnet.bench.harness import Options, Report, Row

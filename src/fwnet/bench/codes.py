@@ -1,7 +1,5 @@
 """Certified codes from `solve`, compared with CVXPY on the paper's synthetic data."""
 
-from __future__ import annotations
-
 import dataclasses
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """The time of `import fwnet` compared with `import torch`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Training steps of the paper's convolutional network: T = 4, 64 maps, 128 images of 48 × 48."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch

@@ -1,7 +1,5 @@
 """Work on a large picture in a separate process, to measure its memory."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

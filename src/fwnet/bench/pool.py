@@ -3,8 +3,6 @@
 On a CPU pool_p is compared with a convolution instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 

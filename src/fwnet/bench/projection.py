@@ -1,7 +1,5 @@
 """Projection onto the Lp ball, compared with the paper's Frank-Wolfe iterations."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import torch

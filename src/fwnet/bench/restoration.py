@@ -1,7 +1,5 @@
 """Denoising and upscaling: seconds per megapixel beside other networks, and memory."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from typing import Any

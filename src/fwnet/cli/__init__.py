@@ -3,8 +3,6 @@
 One file per command, or per group of similar ones; `app` lists them in the order of --help.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 from typing import Annotated

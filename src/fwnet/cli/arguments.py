@@ -1,7 +1,5 @@
 """Arguments that several commands share, and options made from the fields of dataclasses."""
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import tempfile

@@ -1,7 +1,5 @@
 """Lines on the terminal, and errors that become lines and exit codes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

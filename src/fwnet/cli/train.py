@@ -1,7 +1,5 @@
 """`fwnet train`: its commands, in files of their own."""
 
-from __future__ import annotations
-
 import typer
 
 from fwnet.cli import train_coder, train_images

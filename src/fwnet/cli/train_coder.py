@@ -1,7 +1,5 @@
 """`fwnet train coder`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """Training commands, one for each restoration: `fwnet train denoise`, `fwnet train upscale`."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Callable

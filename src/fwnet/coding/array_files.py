@@ -3,8 +3,6 @@
 A file is read in blocks of rows, so it may be larger than memory.
 """
 
-from __future__ import annotations
-
 import tokenize
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator

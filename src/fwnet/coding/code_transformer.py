@@ -3,8 +3,6 @@
 A large array is coded in chunks, which bounds the memory.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable

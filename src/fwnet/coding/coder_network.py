@@ -1,7 +1,5 @@
 """Prepare the training of a network on pairs of signals and codes: dictionary, scale, radius."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import torch

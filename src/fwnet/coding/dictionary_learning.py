@@ -1,7 +1,5 @@
 """`LpDictionaryLearning`: learn a dictionary for signals whose codes lie in an Lp ball."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator

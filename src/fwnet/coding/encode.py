@@ -1,7 +1,5 @@
 """`encode_file`: the codes of a file of any size, behind `fwnet encode`."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

@@ -10,8 +10,6 @@ Rows count as done once the manifest says so, and it is replaced only after they
 A run that continues overwrites everything behind them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

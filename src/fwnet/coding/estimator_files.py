@@ -4,8 +4,6 @@ Arrays and the weights of networks are the tensors of the file. Everything else 
 metadata, where {"array": name}, {"tensor": name} or {"model": name, …} refers to tensors.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Self

@@ -6,8 +6,6 @@ With a fixed radius a larger p never rebuilds the seen entries worse, because th
 predicts held-out entries worse once the balls are too large.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import islice

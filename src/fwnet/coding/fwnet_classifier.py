@@ -1,7 +1,5 @@
 """`FWNetClassifier`: a network that classifies by its codes, as a scikit-learn estimator."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Self
 

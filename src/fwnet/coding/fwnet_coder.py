@@ -1,7 +1,5 @@
 """`FWNetCoder`: a network that codes, as a step of a scikit-learn pipeline."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import Any, Self, cast

@@ -1,7 +1,5 @@
 """`LpCoder`: certified codes as a step of a scikit-learn pipeline."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """The base of estimators that train a network: shared parameters, training and precision."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Code the rows of a file with the certified solver or with a trained network."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Codes that separate classes: every class has atoms of its own."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """`train_coder`: train a network on your own signals and codes, behind `fwnet train coder`."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The Berkeley segmentation data set: 432 training images and the 68 test images of BSD68."""
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Find the files of a data set: in a folder of the user, or by a download."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tarfile

@@ -1,7 +1,5 @@
 """Images for training: read from files, kept in memory, and cut into random crops."""
 
-from __future__ import annotations
-
 import hashlib
 import warnings
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Random generators that depend on a seed and on keys, not on earlier draws."""
 
-from __future__ import annotations
-
 import hashlib
 
 import torch

@@ -1,7 +1,5 @@
 """The images of super-resolution: T91 for training, Set5 and Set14 for testing."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Claims of the paper, checked with the rows of a result."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """PSNR and learned p by depth, beside DnCNN."""
 
-from __future__ import annotations
-
 from fwnet.experiments.claims import Claim, better, is_better, number
 from fwnet.experiments.denoising import DenoisingCase, conv_fwnet, dncnn
 from fwnet.experiments.experiment import Experiment, Lab, Result

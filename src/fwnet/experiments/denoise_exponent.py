@@ -1,7 +1,5 @@
 """Denoising of patches with p fixed, and learned."""
 
-from __future__ import annotations
-
 from fwnet.experiments.claims import Claim, better
 from fwnet.experiments.denoising import LEVELS, at_levels, fc_fixed, fc_fwnet
 from fwnet.experiments.experiment import Experiment, Result

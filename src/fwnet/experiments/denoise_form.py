@@ -1,7 +1,5 @@
 """What the paper leaves open about Conv F-W Net: initial weights, eps, and its output."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from fwnet.experiments.claims import Claim, is_better, number

@@ -1,7 +1,5 @@
 """The denoising networks of the package on BSD68."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """The paper's table of denoising: eight methods at three noise levels."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ choice; new noise is drawn at every step. They are tested on BSD68 with the same
 seed per image, not clipped), and outputs are clipped to [0, 1].
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path

@@ -9,8 +9,6 @@ held back; learning rates and epochs were set by hand after a few trials with su
 networks are trained on all training images, with other seeds, and tested once.
 """
 
-from __future__ import annotations
-
 import itertools
 import warnings
 from collections.abc import Sequence

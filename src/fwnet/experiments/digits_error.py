@@ -1,7 +1,5 @@
 """The paper's table of errors on handwritten digits: MLPs, LCoD, F-W Net."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`FWNetClassifier` with its defaults, beside estimators of scikit-learn, on its digits."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Any

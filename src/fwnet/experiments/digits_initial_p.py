@@ -1,7 +1,5 @@
 """The paper's table of initial p on handwritten digits: learned against fixed."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Where the rest of the error is: atoms, codes, p during training, and misread digits."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

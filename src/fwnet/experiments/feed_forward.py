@@ -1,7 +1,5 @@
 """Plain layers, which networks with codes are compared with on digits."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

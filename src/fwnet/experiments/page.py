@@ -1,7 +1,5 @@
 """The page of results: every experiment with its verdicts, picture and tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

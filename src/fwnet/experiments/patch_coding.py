@@ -1,7 +1,5 @@
 """Denoising by sparse codes of patches: K-SVD and OMP (Elad and Aharon, 2006)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """A coding network of vectors, applied to all overlapping patches of an image."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Self
 

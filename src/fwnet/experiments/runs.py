@@ -1,7 +1,5 @@
 """Run many trainings: each once, several at a time, with finished ones kept in a file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import multiprocessing

@@ -1,7 +1,5 @@
 """A study: cases × chosen settings × seeds → records, from which rows are made."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from abc import ABC, abstractmethod

@@ -6,8 +6,6 @@ multiples of the scale, is shrunk bicubically, and the output of the network is 
 8 bits, without a border of as many pixels as the scale.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path

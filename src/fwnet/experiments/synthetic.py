@@ -5,8 +5,6 @@ smallest validation error, on data of their own seed (`TUNING_SEED`) with a tent
 samples held back. Then networks are trained on all training samples of other seeds, and tested.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import warnings

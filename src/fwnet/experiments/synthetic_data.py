@@ -1,7 +1,5 @@
 """The laws of y and D: those for which the exact solution has the error that the paper prints."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fwnet.experiments.claims import Claim, better, number

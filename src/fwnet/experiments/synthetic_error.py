@@ -1,7 +1,5 @@
 """Training error by epoch and test error by T at real p = 1.3."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the network learns: p by epoch, γ before and after, p by T, learned p against real p."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
 from statistics import fmean

@@ -1,7 +1,5 @@
 """The learned p by the p that training starts from."""
 
-from __future__ import annotations
-
 from fwnet.experiments.claims import Claim
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import Curves, Lines, panels

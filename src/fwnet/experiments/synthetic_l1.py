@@ -1,7 +1,5 @@
 """The paper's table at real p = 1: CVX, F-W Net, F-W Net with fixed p, LISTA at T = 2, 4, 6."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from fwnet.experiments.claims import Claim, better, is_better, number, reaches

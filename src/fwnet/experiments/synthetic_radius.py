@@ -1,7 +1,5 @@
 """The radius c that the network is given, while codes are made with c = 5."""
 
-from __future__ import annotations
-
 from fwnet.experiments.claims import Claim
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import Curves, Lines, panels

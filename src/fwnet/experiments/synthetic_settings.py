@@ -1,7 +1,5 @@
 """Optimizer, batch size, weight decay and epochs by their validation errors."""
 
-from __future__ import annotations
-
 import itertools
 
 from fwnet.experiments.experiment import Experiment, Lab, Result, Row

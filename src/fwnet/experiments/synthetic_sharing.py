@@ -1,7 +1,5 @@
 """One W_t for all layers, or one per layer."""
 
-from __future__ import annotations
-
 from fwnet.experiments.claims import better
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import Curves, Lines, panels

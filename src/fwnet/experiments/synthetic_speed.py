@@ -1,7 +1,5 @@
 """Speed against error: networks, first-order methods, the certified solver, CVXPY."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable

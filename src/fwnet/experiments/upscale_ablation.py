@@ -1,7 +1,5 @@
 """What each part of Conv F-W Net does for super-resolution."""
 
-from __future__ import annotations
-
 from fwnet.experiments.claims import Claim, better
 from fwnet.experiments.experiment import Experiment, Result
 from fwnet.experiments.image_study import PSNR, image_study

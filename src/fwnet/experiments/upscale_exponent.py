@@ -1,7 +1,5 @@
 """Super-resolution with p fixed at several values, and learned."""
 
-from __future__ import annotations
-
 from fwnet.experiments.claims import better
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.image_study import LEARNED_P, PSNR, image_study

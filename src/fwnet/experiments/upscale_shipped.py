@@ -1,7 +1,5 @@
 """The networks of the package that enlarge, and how their training was chosen."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

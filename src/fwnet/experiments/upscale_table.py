@@ -1,7 +1,5 @@
 """The paper's table of super-resolution by 3: SRCNN, VDSR and Conv F-W Net."""
 
-from __future__ import annotations
-
 from fwnet.experiments.claims import better, reaches
 from fwnet.experiments.experiment import Experiment
 from fwnet.experiments.image_study import PSNR, image_study

@@ -1,7 +1,5 @@
 """BM3D through the package `bm3d` (extra `bm3d`), which is licensed for non-commercial use only."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import numpy as np

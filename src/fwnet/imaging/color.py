@@ -4,8 +4,6 @@ Values are divided by 255: white has Y = 235/255, and gray has Cb = Cr = 128/255
 or clipped.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """The error of images and image files."""
 
-from __future__ import annotations
-
 from fwnet.errors import FwnetError
 
 

@@ -1,7 +1,5 @@
 """Find input files, and the places of their results."""
 
-from __future__ import annotations
-
 import glob
 import os
 from collections import Counter

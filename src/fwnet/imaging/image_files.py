@@ -1,7 +1,5 @@
 """Read and write image files with their metadata: profile, EXIF, resolution."""
 
-from __future__ import annotations
-
 import re
 import stat
 import warnings

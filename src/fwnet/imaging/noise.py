@@ -1,7 +1,5 @@
 """Estimate the noise level of an image from the image alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """`restore_files`: image files restored one by one, behind `fwnet denoise` and `fwnet upscale`."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence

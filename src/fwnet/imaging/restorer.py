@@ -1,7 +1,5 @@
 """`Restorer`: a trained network applied to images of any kind and size."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import warnings

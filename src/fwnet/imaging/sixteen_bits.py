@@ -1,7 +1,5 @@
 """Read and write images that Pillow would reduce to 8 bits per channel or cannot open at all."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from typing import Any, BinaryIO

@@ -1,7 +1,5 @@
 """Apply a network to tiles of an image, in bounded memory, with the result of the whole."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Keep the colors of fully transparent pixels from showing in an enlarged image."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

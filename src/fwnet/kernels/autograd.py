@@ -1,7 +1,5 @@
 """Kernels as autograd functions: what forward saves and backward returns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NoReturn

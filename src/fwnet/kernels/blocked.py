@@ -10,8 +10,6 @@ k ≥ 1.5 for gradients, entries whose ratio underflows have weight 0. All other
 NaN or infinity, use the reference. Powers have base 2, which takes less than half the time of e.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

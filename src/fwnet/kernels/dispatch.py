@@ -4,8 +4,6 @@ For debugging, `use_reference()` or the environment variable FWNET_KERNELS=refer
 plain operators.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib.util

@@ -16,8 +16,6 @@ and, with π_i = w_i·exp(l_i)/N (these sum to 1), the derivatives
     ∂log|s_i| / ∂p        = −k²·(l_i + log ρ) + (1 + k(1 − ρ))·log N / p² + (k²/p)·ρ·Σ_j π_j·l_j
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@
 torch.compile can trace into the kernels. Importing this module requires Triton.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

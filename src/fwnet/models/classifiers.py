@@ -1,7 +1,5 @@
 """A classifier: a softmax layer on the codes of a coding network."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Self

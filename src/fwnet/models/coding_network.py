@@ -1,7 +1,5 @@
 """The base of networks that turn signals into codes: their matrices."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from typing import Any, Self, cast

@@ -1,7 +1,5 @@
 """The convolutional Frank-Wolfe Network."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

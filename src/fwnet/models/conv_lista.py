@@ -1,7 +1,5 @@
 """Learned ISTA with convolutions, with the depth, widths and sharing of `ConvFWNet`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus

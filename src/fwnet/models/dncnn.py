@@ -1,7 +1,5 @@
 """DnCNN (Zhang et al., 2017) and VDSR (Kim et al., 2016), which the paper compares with."""
 
-from __future__ import annotations
-
 import itertools
 
 import torch

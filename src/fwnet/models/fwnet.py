@@ -1,7 +1,5 @@
 """The Frank-Wolfe Network, and the same network with ReLU: the paper's MLP."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The base of networks from images to images."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Learned coordinate descent (Gregor and LeCun, 2010)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus

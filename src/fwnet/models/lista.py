@@ -1,7 +1,5 @@
 """Learned ISTA (Gregor and LeCun, 2010), with the depth, widths and sharing of `FWNet`."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus

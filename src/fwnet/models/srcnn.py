@@ -1,7 +1,5 @@
 """SRCNN (Dong et al., 2016): the first convolutional network for super-resolution."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

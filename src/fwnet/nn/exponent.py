@@ -1,7 +1,5 @@
 """The exponent p as a module: fixed, or learned."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Frank-Wolfe step as a recurrent cell: the paper's view of the network as an LSTM."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """pool_p as a layer, with p fixed or learned."""
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from fwnet.functional import check_eps, check_radius, pool_excess

@@ -1,7 +1,5 @@
 """The step sizes γ_t as a module: fixed, or learned."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

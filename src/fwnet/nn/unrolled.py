@@ -1,7 +1,5 @@
 """T unrolled Frank-Wolfe steps with learned p and γ, without the matrices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Literal, cast

@@ -1,7 +1,5 @@
 """Denoising: remove noise of one level, or of all levels in an interval."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Recipes: which networks learn a restoration, and with which settings."""
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import Mapping, Sequence

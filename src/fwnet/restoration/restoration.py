@@ -1,7 +1,5 @@
 """The base class of restorations: how images are degraded, and how a network undoes it."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Upscaling: enlarge images that were shrunk bicubically (super-resolution)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The protocol of a convex set, which solvers use."""
 
-from __future__ import annotations
-
 from typing import Protocol, runtime_checkable
 
 import torch

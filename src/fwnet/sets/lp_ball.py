@@ -1,7 +1,5 @@
 """The Lp ball, the set of the paper."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

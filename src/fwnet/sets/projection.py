@@ -12,8 +12,6 @@ is the logarithm of a sum of exponentials, convex and increasing; the second in 
 which is linear in μ for p = 2 and nearly so for other p, inside a shrinking bracket.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """Check the arguments that `solve` and `solve_penalized` share."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

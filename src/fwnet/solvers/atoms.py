@@ -1,7 +1,5 @@
 """Create, improve and repair dictionaries of unit-norm atoms. Atoms are rows here, (m, n)."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize

@@ -1,7 +1,5 @@
 """`solve`: certified codes for batches of any size."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import time

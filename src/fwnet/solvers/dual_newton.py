@@ -16,8 +16,6 @@ conjugate-gradient steps in float32 give the direction, whatever the precision o
 the systems are solved directly, for a sequence of exponents that decreases to p.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

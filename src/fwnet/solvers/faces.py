@@ -11,8 +11,6 @@ the second of each for exact codes. The codes have exact zeros and exact bounds,
 the face.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -13,8 +13,6 @@ Both are solved with one k × k matrix V diag(1/h) Vᵀ (+ Λ) per row, as in th
 p = ∞ the code moves along its face: h is 0 for the free entries and infinite for the others.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

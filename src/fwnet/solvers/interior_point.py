@@ -11,8 +11,6 @@ share the code below, for the bounded vector (y or z) and the free one (z or y).
 predictor and corrector share one factorization of V diag(w) Vᵀ (+ Λ) per step.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass

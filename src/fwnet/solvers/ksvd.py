@@ -6,8 +6,6 @@ The codes come from orthogonal matching pursuit. Then every atom and its coeffic
 best rank-1 approximation of the residual, without that atom, of the samples that use it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

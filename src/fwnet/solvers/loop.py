@@ -4,8 +4,6 @@ A method implements `Method`. The loop counts steps, checks the limits, removes 
 the batch and calls the callback.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

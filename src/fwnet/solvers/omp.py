@@ -7,8 +7,6 @@ factorization, as in the Batch-OMP of Rubinstein, Zibulevsky and Elad (2008); co
 from the residuals of all rows in one matrix product. Finished rows leave the batch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

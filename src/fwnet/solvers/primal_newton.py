@@ -13,8 +13,6 @@ first moves along the sphere N = c and decreases the residual. Large p are reach
 sequence of increasing exponents.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 

@@ -9,8 +9,6 @@ range of D bounds the gauge of every exact code from below by xᵀv/h_C(Dᵀv). 
 certificate, whichever method found it. It is checked here, on the original data.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The state of a method, from which finished rows can be removed."""
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 from typing import Any, Self

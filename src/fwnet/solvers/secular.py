@@ -5,8 +5,6 @@ else the root of ‖ζ(λ)‖ = c. Newton's method on 1/‖ζ(λ)‖, which is c
 always converges to it from below.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from dataclasses import dataclass
 

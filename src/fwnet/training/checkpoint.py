@@ -1,7 +1,5 @@
 """A training on disk: settings, history and checkpoint. Nothing is pickled."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """The settings of a training: an object, a TOML file, and options of a command."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

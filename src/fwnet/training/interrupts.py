@@ -1,7 +1,5 @@
 """Handle Ctrl-C and SIGTERM between two steps, when the state is consistent."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Iterator

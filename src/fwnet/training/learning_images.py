@@ -1,7 +1,5 @@
 """Images to learn from: those of a folder, or default ones, and some held back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

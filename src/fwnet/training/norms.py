@@ -1,7 +1,5 @@
 """Batch normalization with a running mean of the weights."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm

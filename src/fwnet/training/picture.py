@@ -1,7 +1,5 @@
 """Draw the history of a training."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

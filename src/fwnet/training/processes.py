@@ -1,7 +1,5 @@
 """One process, or several that `accelerate launch` started."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The task of learning a restoration from crops of images."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable

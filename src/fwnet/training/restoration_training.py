@@ -1,7 +1,5 @@
 """`train_restoration`: a network learns a restoration from a folder of images."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

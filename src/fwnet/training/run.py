@@ -1,7 +1,5 @@
 """Where a training runs and what it reports to: one object from the command line to the loop."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One training step: forward, backward, clip, update. On a GPU, a recorded graph."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """What is learned: batches, loss and validation."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 from abc import ABC, abstractmethod

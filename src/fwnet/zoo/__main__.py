@@ -1,7 +1,5 @@
 """python -m fwnet.zoo ship MODEL.safetensors NAME: for maintainers."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The card of a trained model: what it does, what it learned from, how good it is."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """An image made by a formula, and the output of a model for it: the same on every machine."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

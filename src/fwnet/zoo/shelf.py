@@ -1,7 +1,5 @@
 """The shipped models: list them, and load them by name."""
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """Add a trained model to the package: for maintainers."""
 
-from __future__ import annotations
-
 import hashlib
 import tempfile
 from collections.abc import Mapping
