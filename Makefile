@@ -6,11 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help demo test lint types imports pytest format clean
+.PHONY: help demo test check lint types imports pytest smoke format clean
 
 help:
 	@echo "make demo    learn in a minute what fwnet does; writes demo/index.html"
-	@echo "make test    lint, types, import contracts and tests"
+	@echo "make test    lint, types, import contracts and all tests (minutes)"
+	@echo "make check   the same with one short test per room (less than a minute)"
 	@echo "make format  let ruff format and fix the code"
 	@echo "make clean   remove .venv and everything built"
 
@@ -18,6 +19,8 @@ demo: $(INSTALLED)
 	$(BIN)/fwnet demo --output demo
 
 test: lint types imports pytest
+
+check: lint types imports smoke
 
 lint: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -31,6 +34,9 @@ imports: $(INSTALLED)
 
 pytest: $(INSTALLED)
 	$(BIN)/pytest -n 2
+
+smoke: $(INSTALLED)
+	$(BIN)/pytest -n 2 tests/test_smoke.py
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
