@@ -275,7 +275,9 @@ class TestFWNetClassifier:
 
     def test_grid_search_in_a_pipeline(self, few):
         x, _, y = few
-        pipeline = make_pipeline(PCA(10), fwnet.FWNetClassifier(20, **FAST))
+        model = fwnet.FWNetClassifier(20, num_layers=1, max_iter=1, adversarial_radius=0.0)
+        model.set_params(learning_rate=0.03, random_state=0)
+        pipeline = make_pipeline(PCA(10), model)
         search = GridSearchCV(pipeline, {"fwnetclassifier__p": [1.5, "learn"]}, cv=2)
         assert search.fit(x, y).best_score_ > 0.3
         assert search.best_estimator_[-1].p == search.best_params_["fwnetclassifier__p"]
