@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from fwnet.coding.array_files import EncodeError, RowFile, read_dictionary
-from fwnet.coding.code_transformer import to_tensor
+from fwnet.coding.code_transformer import check_tolerance, to_tensor
 from fwnet.models import SignalModel, load_model
 from fwnet.sets import LpBall
 from fwnet.solvers import Progress, Status, solve
@@ -49,8 +49,7 @@ def solver_coder(
     device: torch.device,
 ) -> RowCoder:
     """min ½‖x − Dz‖²  s.t.  z ∈ ball, certified."""
-    if tol is not None and not 0 < tol < 1:
-        raise EncodeError(f"tol must be in (0, 1), got {tol!r}")
+    check_tolerance("tol", tol)
     if dictionary is None:
         matrix = np.eye(source.num_columns, dtype=source.dtype)
     else:
