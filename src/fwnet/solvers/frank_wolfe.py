@@ -33,10 +33,6 @@ class Line:
     curvature: Tensor  # ‖Dd‖²
     limit: Tensor | float  # the largest γ that stays in the set
 
-    def change(self, step_size: Tensor) -> Tensor:
-        """f(γ) − f(0)."""
-        return self.slope * step_size + 0.5 * self.curvature * step_size.square()
-
 
 class StepRule(Protocol):
     """A function from a line to step sizes γ in [0, limit], (rows, 1)."""
