@@ -1,4 +1,4 @@
-"""Denoising and upscaling: seconds per megapixel beside other networks, and memory."""
+"""Denoising and upscaling: seconds per megapixel compared with other networks, and memory."""
 
 import importlib.util
 import json

@@ -123,12 +123,12 @@ class EncodingFolder:
     def deliver(
         self, certificates: Path | None, group_rows: int, progress: ProgressCallback
     ) -> None:
-        """Put the output, and the certificates if asked for, in place; nothing is left to do then.
+        """Move the output into place and copy the certificates, if requested. This ends the work.
 
         After a kill the same call continues: an output that is no longer here is in its place.
 
         Args:
-            certificates: Where to copy the certificates.
+            certificates: Where to copy the certificates; None for nowhere.
             group_rows: Rows per row group of a parquet file.
             progress: Called with a `Progress` while a parquet file is written.
         """

@@ -15,7 +15,7 @@ from fwnet.models import SignalModel, load_model
 from fwnet.sets import LpBall
 from fwnet.solvers import Progress, Status, solve
 
-# What is kept of every row beside its code; the words of a status are `Status(code).words`.
+# Stored for every row in addition to its code; the words of a status are `Status(code).words`.
 CERTIFICATE = np.dtype(
     [("gap", "<f8"), ("norm_gap", "<f8"), ("status_code", "i1"), ("num_steps", "<i4")]
 )
@@ -30,7 +30,7 @@ class RowCoder:
 
     Attributes:
         num_atoms: Length of a code.
-        identity: What the codes depend on beside the rows, by name.
+        identity: What the codes depend on in addition to the rows, by name.
         code: Returns codes and records (`CERTIFICATE`) of rows; reports how many rows are done.
         words: Returns the meaning of a status code.
     """
