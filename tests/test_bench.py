@@ -8,7 +8,7 @@ from fwnet.bench import BENCHMARKS, Options, Report, Row, run_benchmark
 from fwnet.bench.dictionary import Judge, patches
 from fwnet.bench.harness import compare
 from fwnet.bench.network import speedups
-from tests.test_cli import run
+from tests.trainings import run
 
 
 def test_ratios_are_against_the_first_candidate():

@@ -345,7 +345,7 @@ def _one_thread():
 
 @pytest.mark.usefixtures("_one_thread")
 def test_a_killed_run_continues_to_the_same_bytes(folder):
-    np.save("data.npy", np.random.default_rng(1).standard_normal((1500, 6)))
+    np.save("data.npy", np.random.default_rng(1).standard_normal((300, 6)))
     arguments = [*WITH_D, *OPTIONS, "--shard-rows", "10"]
     work, output = folder / "codes.npy.parts", folder / "codes.npy"
     process = subprocess.Popen(

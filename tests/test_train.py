@@ -154,7 +154,7 @@ def test_earlier_work_is_not_overwritten_unasked(pairs, tmp_path):
 
 
 def test_kill_9_and_resume_give_the_same_weights(pairs, tmp_path):
-    options = ("--num-epochs", "12", "--num-layers", "2", "--batch-size", "20")
+    options = ("--num-epochs", "6", "--num-layers", "2", "--batch-size", "20")
     options += ("--checkpoint-seconds", "0.02")
     assert run(*coder(pairs, tmp_path / "whole", *options)).returncode == 0
     killed = coder(pairs, tmp_path / "killed", *options)
@@ -185,7 +185,7 @@ def test_kill_9_and_resume_give_the_same_weights(pairs, tmp_path):
 
 
 def test_two_processes_agree_with_one(pairs, tmp_path):
-    options = (*SHORT, "--num-epochs", "2")
+    options = (*SHORT, "--num-epochs", "1")
     assert run(*coder(pairs, tmp_path / "one", *options)).returncode == 0
     # Accelerate's name for one process a device; the devices are CPUs by --device cpu.
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu"]

@@ -61,7 +61,7 @@ def write_demo(output: Path, progress: Callable[[str], None] = lambda _: None) -
         ("the oracle of the ball", show_oracle),
         ("codes of one signal", show_codes),
         ("certificates", show_certificates),
-        ("a network learns p", partial(show_learning, progress=progress)),
+        ("a network learns p", partial(show_learning, progress)),
         ("denoising an image", show_denoising),
         ("upscaling an image", show_upscaling),
     ]
@@ -202,12 +202,9 @@ def show_certificates() -> Section:
     )
 
 
-def show_learning(
-    num_train: int = 15_000,
-    num_epochs: int = 50,
-    progress: Callable[[str], None] = lambda _: None,
-) -> Section:
+def show_learning(progress: Callable[[str], None]) -> Section:
     """Train a network from p = 2 on codes made with p = 1.3; compare with the solver."""
+    num_train, num_epochs = 15_000, 50
     data = fwnet.data.synthetic_codes(p=1.3, num_train=num_train, num_test=500).scaled()
     network = fwnet.FWNet.from_dictionary(
         data.dictionary, num_layers=4, radius=5.0, p=2.0, share_weights=True
@@ -258,10 +255,11 @@ def show_learning(
     )
 
 
-def show_denoising(level: int = 25) -> Section:
+def show_denoising() -> Section:
     """Add noise to an image and remove it with a network of the package."""
     import skimage.data
 
+    level = 25
     clean = skimage.data.astronaut()
     noise = np.random.default_rng(0).normal(0, level, clean.shape)
     noisy = (clean + noise).round().clip(0, 255).astype(np.uint8)
@@ -280,10 +278,11 @@ def show_denoising(level: int = 25) -> Section:
     )
 
 
-def show_upscaling(scale: int = 3) -> Section:
+def show_upscaling() -> Section:
     """Shrink an image and enlarge it again with a network of the package."""
     import skimage.data
 
+    scale = 3
     large = skimage.data.astronaut()[:510, :510]  # a multiple of the scale
     small = _in_eight_bits(fwnet.resize.shrink(_in_unit_range(large), scale))
     bicubic = _in_eight_bits(fwnet.resize.enlarge(_in_unit_range(small), scale))

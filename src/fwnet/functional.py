@@ -98,9 +98,7 @@ def frank_wolfe_step(
                 f"{name} must have the shape and dtype of a, {tuple(a.shape)} {a.dtype}, "
                 f"got {tuple(other.shape)} {other.dtype}"
             )
-    if isinstance(step_size, Tensor):
-        _check_scalar_tensor("step_size", step_size)
-    elif not 0 <= step_size <= 1:
+    if _is_number("step_size", step_size) and not 0 <= step_size <= 1:
         raise ValueError(f"step_size must be in [0, 1], got {step_size!r}")
     step, excess, radius = (_as_scalar(value, a) for value in (step_size, excess, radius))
     return kernels.run(a, b, z, step, excess, radius, float(eps), dim)
@@ -155,27 +153,19 @@ def soft_threshold(u: Tensor, threshold: float | Tensor) -> Tensor:
 
 def check_exponent(p: float | Tensor) -> None:
     """Raise unless p is in [1, ∞]. For a tensor only shape and dtype are checked."""
-    if isinstance(p, Tensor):
-        _check_scalar_tensor("p", p)
-    elif not _is_number(p):
-        raise TypeError(f"p must be a float or a 0-dim tensor, got {type(p).__name__}")
-    elif not p >= 1:
+    if _is_number("p", p) and not p >= 1:
         raise ValueError(f"p must be in [1, inf], got {p!r}")
 
 
 def check_radius(radius: float | Tensor) -> None:
     """Raise unless radius is a finite number > 0. For a tensor only shape and dtype are checked."""
-    if isinstance(radius, Tensor):
-        _check_scalar_tensor("radius", radius)
-    elif not _is_number(radius):
-        raise TypeError(f"radius must be a float or a 0-dim tensor, got {type(radius).__name__}")
-    elif not 0 < radius < math.inf:
+    if _is_number("radius", radius) and not 0 < radius < math.inf:
         raise ValueError(f"radius must be > 0 and finite, got {radius!r}")
 
 
 def check_eps(eps: float) -> None:
     """Raise unless eps is 0 or a finite number >= 1e-30."""
-    if not _is_number(eps) or not (eps == 0 or 1e-30 <= eps < math.inf):
+    if not _is_number("eps", eps) or not (eps == 0 or 1e-30 <= eps < math.inf):
         raise ValueError(f"eps must be 0, or finite and >= 1e-30, got {eps!r}")
 
 
@@ -199,25 +189,25 @@ def _check_unit(
     u: Tensor, name: str, excess: float | Tensor, radius: float | Tensor, dim: int, eps: float
 ) -> None:
     check_rows(name, u, dim, allow_scalar=True)
-    if isinstance(excess, Tensor):
-        _check_scalar_tensor("excess", excess)
-    elif not excess >= 0:
+    if _is_number("excess", excess) and not excess >= 0:
         raise ValueError(f"excess must be p - 1 >= 0, got {excess!r}")
     check_radius(radius)
     check_eps(eps)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real)
-
-
-def _check_scalar_tensor(name: str, value: Tensor) -> None:
+def _is_number(name: str, value: object) -> bool:
+    """Return True for a number and False for a 0-dim tensor; raise for anything else."""
+    if isinstance(value, Real):
+        return True
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a float or a 0-dim tensor, got {type(value).__name__}")
     if value.ndim != 0:
         raise ValueError(
             f"{name} must be a float or a 0-dim tensor, got a tensor of shape {tuple(value.shape)}"
         )
     if not value.is_floating_point():
         raise TypeError(f"{name} must be a floating-point tensor, got {value.dtype}")
+    return False
 
 
 def _as_scalar(value: float | Tensor, like: Tensor) -> Tensor:

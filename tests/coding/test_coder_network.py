@@ -1,9 +1,12 @@
 """The preparation that `train_coder` and `FWNetCoder` share."""
 
+import numpy as np
 import pytest
 import torch
 
+from fwnet.coding import train_coder
 from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes, split_rows
+from fwnet.training import TrainingConfig, TrainingRun
 
 
 @pytest.fixture
@@ -65,3 +68,26 @@ def test_the_radius_is_given_or_learned_from_the_largest_norm(dictionary, codes)
 def test_a_dictionary_that_is_not_finite_is_refused(dictionary, codes):
     with pytest.raises(ValueError, match="must be finite in float32, got NaN or infinity"):
         network_for_codes("LISTA", 1e300 * dictionary, codes, 2)
+
+
+def test_the_rows_held_back_do_not_prepare_the_network(dictionary, codes, tmp_path):
+    kept, held = split_rows(len(codes), 0.2, seed=3)
+    codes[held] *= 100
+    signals = codes @ dictionary.T
+    signals[held] *= 2
+    np.save(tmp_path / "x.npy", signals.numpy())
+    np.save(tmp_path / "z.npy", codes.numpy())
+    report = train_coder(
+        tmp_path / "x.npy",
+        tmp_path / "z.npy",
+        TrainingRun(folder=tmp_path / "net", device=torch.device("cpu")),
+        config=TrainingConfig(num_epochs=1, batch_size=10, seed=3),
+        num_layers=2,
+        validation=0.2,
+    )
+    largest = torch.linalg.vector_norm(codes[kept], dim=1).max().item()
+    assert report.network.config["radius"] == pytest.approx(largest, rel=1e-5)
+    found = dictionary_from_pairs(signals[kept], codes[kept])
+    norm = torch.linalg.matrix_norm(found, ord=2).item()
+    assert report.network.config["input_scale"] == pytest.approx(1 / norm, rel=1e-4)
+    assert report.zero_error == pytest.approx(codes[held].square().sum(1).mean().item(), rel=1e-4)

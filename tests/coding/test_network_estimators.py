@@ -64,7 +64,7 @@ class TestFWNetCoder:
         x, z = codes.signals.numpy(), codes.codes.numpy()
         errors = {}
         for p in ("learn", 4.0):
-            coder = fwnet.FWNetCoder(p=p, max_iter=10, learning_rate=2e-2, random_state=0).fit(x, z)
+            coder = fwnet.FWNetCoder(p=p, max_iter=6, learning_rate=2e-2, random_state=0).fit(x, z)
             difference = coder.transform(codes.test_signals.numpy()) - codes.test_codes.numpy()
             errors[p] = (difference**2).sum(1).mean()
             assert coder.p_ == pytest.approx(coder.network_.p.item())
@@ -257,7 +257,7 @@ class TestFWNetClassifier:
     def test_what_is_held_back_has_codes_like_those_learned(self):
         """More atoms per class than features: those that no code uses are 0 in both."""
         x, y = load_iris(return_X_y=True)
-        model = fwnet.FWNetClassifier(60, num_layers=2, max_iter=5, random_state=0)
+        model = fwnet.FWNetClassifier(60, num_layers=2, max_iter=3, random_state=0)
         records = [r for r in model.fit(x, y).history_ if r["training"] == "codes"]
         assert records[-1]["validation"] < 2 * (2 * records[-1]["loss"])
 
@@ -275,7 +275,9 @@ class TestFWNetClassifier:
 
     def test_grid_search_in_a_pipeline(self, few):
         x, _, y = few
-        pipeline = make_pipeline(PCA(10), fwnet.FWNetClassifier(20, **FAST))
+        model = fwnet.FWNetClassifier(20, num_layers=1, max_iter=1, adversarial_radius=0.0)
+        model.set_params(learning_rate=0.03, random_state=0)
+        pipeline = make_pipeline(PCA(10), model)
         search = GridSearchCV(pipeline, {"fwnetclassifier__p": [1.5, "learn"]}, cv=2)
         assert search.fit(x, y).best_score_ > 0.3
         assert search.best_estimator_[-1].p == search.best_params_["fwnetclassifier__p"]

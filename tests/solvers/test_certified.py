@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Lasso, lars_path
 
@@ -116,6 +116,7 @@ class TestLeastNorm:
 
 
 class TestCertificate:
+    @settings(max_examples=30)
     @given(seed=st.integers(0, 10**6), p=st.sampled_from(EXPONENTS))
     def test_is_an_upper_bound_for_any_dual_vector(self, seed, p):
         x, dictionary = gaussian(4, 5, 7, seed)

@@ -15,10 +15,7 @@ BENCHMARKS = {
     ),
     "dictionary": ("dictionary:run", "learning a dictionary at p = 1 vs. scikit-learn"),
     "import": ("imports:run", "import fwnet vs. import torch"),
-    "network": (
-        "network:run",
-        "a training step of ConvFWNet: plain, compiled, fused",
-    ),
+    "network": ("network:run", "a training step of ConvFWNet: plain, compiled, fused"),
     "pool": ("pool:run", "pool_p vs. a copy of the same bytes (GPU) or a convolution (CPU)"),
     "projection": ("projection:run", "LpBall.project vs. Frank-Wolfe iterations"),
     "step": ("pool:run_step", "the fused Frank-Wolfe step vs. a copy of the same bytes"),

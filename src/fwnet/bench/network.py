@@ -1,6 +1,7 @@
 """Training steps of the paper's convolutional network: T = 4, 64 maps, 128 images of 48 × 48."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -34,10 +35,7 @@ def run(options: Options) -> Report:
     generator = torch.Generator(options.device).manual_seed(0)
     clean = torch.rand(shape, generator=generator, device=options.device)
     noisy = clean + 0.1 * torch.randn(shape, generator=generator, device=options.device)
-
-    def step(compiled: bool = False, **settings: bool) -> Callable[[int], object]:
-        return training_step(noisy, clean, compiled=compiled, **settings)
-
+    step = partial(training_step, noisy, clean)
     candidates = {
         BASELINE: step(reference=True),
         COMPILED: step(reference=True, compiled=True),

@@ -3,6 +3,7 @@
 A file is read in blocks of rows, so it may be larger than memory.
 """
 
+import importlib
 import tokenize
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -143,14 +144,9 @@ class ParquetRows(RowFile):
         index_columns = (schema.pandas_metadata or {}).get("index_columns", [])
         self._positions = [i for i, name in enumerate(schema.names) if name not in index_columns]
         fields = [schema.field(i) for i in self._positions]
-        is_number = (
-            pa.types.is_floating,
-            pa.types.is_integer,
-            pa.types.is_boolean,
-            pa.types.is_decimal,
-        )
+        kinds = ("floating", "integer", "boolean", "decimal")
         for field in fields:
-            if not any(check(field.type) for check in is_number):
+            if not any(getattr(pa.types, f"is_{kind}")(field.type) for kind in kinds):
                 raise EncodeError(
                     f"every column of {path} must hold numbers, got {field.type} in {field.name!r}"
                 )
@@ -248,13 +244,11 @@ def write_parquet(file: BinaryIO, blocks: Iterable[np.ndarray]) -> None:
 
 def _import_parquet(path: Path) -> ModuleType:
     try:
-        import pyarrow.parquet as parquet
+        return importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise EncodeError(
             f"{path} needs pyarrow, which is not installed: pip install fwnet[parquet]"
         ) from error
-    module: ModuleType = parquet
-    return module
 
 
 def _first_line(error: Exception) -> str:

@@ -51,22 +51,11 @@ def network_for_codes(
     seed: int = 0,
     **options: Any,
 ) -> CodingNetwork:
-    """Return the unrolled algorithm for a dictionary, ready to learn codes in a given unit.
+    """Return the unrolled algorithm for a dictionary D, (n, m), ready to learn codes, (count, m).
 
-    The network sees D and x scaled so that the spectral norm of D is 1.
-
-    Args:
-        model: FWNet, MLP, LISTA or LCoD.
-        dictionary: D, of shape (n, m).
-        codes: The codes to learn, of shape (count, m).
-        num_layers: T.
-        p: For FWNet, the exponent, or the start of a learned one.
-        learn_p: For FWNet, whether p is learned.
-        radius: For FWNet, the radius of the ball. None learns one per layer, from the largest norm
-            of a code.
-        unit: The network gives codes divided by this number.
-        seed: For MLP, the seed of its random weights.
-        options: Further arguments of the network.
+    The network sees D and x scaled so that the spectral norm of D is 1, and gives codes divided by
+    `unit`. `seed` is for the random weights of MLP, and `options` are further arguments of the
+    network; the other arguments are those of `train_coder`.
     """
     dictionary = dictionary.float()
     if not dictionary.isfinite().all():

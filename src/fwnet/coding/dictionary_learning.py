@@ -79,8 +79,7 @@ class LpDictionaryLearning(CodeTransformer):
         warm_start: Whether `fit` continues from the atoms of the last fit.
         transform_tol: Tolerance of the certificate of codes in `transform`; see `fwnet.solve`.
         random_state: Seed of the first atoms and of the order of samples.
-        device: Where to compute. "auto" means CUDA if present, else the CPU; a tensor stays on its
-            own device.
+        device: Where to compute; see `LpCoder`.
         chunk_rows: Samples that `transform` codes at a time. Default: chosen from the row width.
 
     Attributes:

@@ -32,6 +32,8 @@ OURS = MANIFEST, CODES, CERTIFICATES, LOCK = (
     "lock",
 )
 TEMPORARY = re.compile(r"\.manifest\.json-[0-9a-f]{8}\.tmp")
+# Earlier versions wrote one file per shard.
+EARLIER = re.compile(r"\d{6,}\.(codes|certificates)\.npy(\.tmp)?|(manifest\.json|all\.codes)\.tmp")
 
 
 class EncodingFolder:
@@ -51,15 +53,13 @@ class EncodingFolder:
 
     def __enter__(self) -> Self:
         self.path.mkdir(exist_ok=True)
-        others = sorted({path.name for path in self.path.iterdir()}.difference(OURS))
-        for name in others:
-            if not TEMPORARY.fullmatch(name):
+        for name in sorted({path.name for path in self.path.iterdir()}.difference(OURS)):
+            if not (TEMPORARY.fullmatch(name) or EARLIER.fullmatch(name)):
                 raise EncodeError(
                     f"{self.path} must hold nothing but an unfinished encoding, got {name!r}"
                 )
         self._take_lock()
-        for name in others:
-            (self.path / name).unlink(missing_ok=True)
+        self._remove(TEMPORARY)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -95,6 +95,7 @@ class EncodingFolder:
             self.rows_done = found.pop("rows_done")
             self._compare(found)
         else:
+            self._remove(EARLIER)
             self._write_manifest()
 
     def append(self, codes: np.ndarray, records: np.ndarray) -> None:
@@ -122,12 +123,12 @@ class EncodingFolder:
     def deliver(
         self, certificates: Path | None, group_rows: int, progress: ProgressCallback
     ) -> None:
-        """Put the output, and the certificates if asked for, in place; nothing is left to do then.
+        """Move the output into place and copy the certificates, if requested. This ends the work.
 
         After a kill the same call continues: an output that is no longer here is in its place.
 
         Args:
-            certificates: Where to copy the certificates.
+            certificates: Where to copy the certificates; None for nowhere.
             group_rows: Rows per row group of a parquet file.
             progress: Called with a `Progress` while a parquet file is written.
         """
@@ -165,6 +166,11 @@ class EncodingFolder:
         except BlockingIOError as error:
             self._lock.close()
             raise EncodeError(f"another process is at work in {self.path}") from error
+
+    def _remove(self, names: re.Pattern[str]) -> None:
+        for path in self.path.iterdir():
+            if names.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, Any]:
         try:

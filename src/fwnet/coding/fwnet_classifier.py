@@ -51,21 +51,14 @@ class FWNetClassifier(
     Args:
         n_components: Length of a code, shared evenly among the classes. If there are more classes,
             some have no atom.
-        num_layers: T.
         p: Exponent of the norm, a number > 1, or "learn" (starting from 1.5).
         radius: Bound on the norm of a code.
         max_iter: Largest number of passes over the samples, first for codes, then for classes.
-        batch_size: Largest number of samples per step; a pass has at least 20 steps.
-        learning_rate: Of Adam, falling to 0 as a cosine.
-        weight_decay: Factor of ½‖W‖².
         adversarial_radius: Distance of the adversarial neighbors that are trained with, against
             overfitting; 0 trains with the samples only.
-        validation_fraction: Fraction of the samples to hold back. The weights of the pass with the
-            smallest error on them are kept. With 0 all samples are used for both.
-        n_iter_no_change: Stop after this number of passes without improvement.
         random_state: Seed of the weights, the held-back samples and the order of samples.
-        device: Where to compute. "auto" means CUDA if present, else the CPU.
-        verbose: Whether to show a progress bar.
+
+    The other parameters are those of `FWNetCoder`.
 
     Attributes:
         classes_: The classes, sorted.

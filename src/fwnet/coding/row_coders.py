@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from fwnet.coding.array_files import EncodeError, RowFile, read_dictionary
-from fwnet.coding.code_transformer import to_tensor
+from fwnet.coding.code_transformer import check_tolerance, to_tensor
 from fwnet.models import SignalModel, load_model
 from fwnet.sets import LpBall
 from fwnet.solvers import Progress, Status, solve
 
-# What is kept of every row beside its code; the words of a status are `Status(code).words`.
+# Stored for every row in addition to its code; the words of a status are `Status(code).words`.
 CERTIFICATE = np.dtype(
     [("gap", "<f8"), ("norm_gap", "<f8"), ("status_code", "i1"), ("num_steps", "<i4")]
 )
@@ -30,7 +30,7 @@ class RowCoder:
 
     Attributes:
         num_atoms: Length of a code.
-        identity: What the codes depend on beside the rows, by name.
+        identity: What the codes depend on in addition to the rows, by name.
         code: Returns codes and records (`CERTIFICATE`) of rows; reports how many rows are done.
         words: Returns the meaning of a status code.
     """
@@ -49,8 +49,7 @@ def solver_coder(
     device: torch.device,
 ) -> RowCoder:
     """min ½‖x − Dz‖²  s.t.  z ∈ ball, certified."""
-    if tol is not None and not 0 < tol < 1:
-        raise EncodeError(f"tol must be in (0, 1), got {tol!r}")
+    check_tolerance("tol", tol)
     if dictionary is None:
         matrix = np.eye(source.num_columns, dtype=source.dtype)
     else:

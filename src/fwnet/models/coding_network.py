@@ -16,7 +16,7 @@ class CodingNetwork(SignalModel):
     """T layers with a matrix W_0 (m × n) for the signal and T − 1 matrices W_t (m × m) for codes.
 
     Subclasses implement the layers (`encode`) and the matrices for a dictionary
-    (`_set_dictionary`). Depth, widths and weight sharing are the same for all of them.
+    (`_matrices_for`). Depth, widths and weight sharing are the same for all of them.
 
     The arguments are those of `FWNet`.
     """
@@ -61,8 +61,7 @@ class CodingNetwork(SignalModel):
         n, m = dictionary.shape
         options |= {"num_features": n, "num_atoms": m, "num_layers": num_layers}
         network = cls(**options).to(dictionary)
-        with torch.no_grad():
-            network._set_dictionary(dictionary)
+        network._set_dictionary(dictionary)
         return network
 
     @property
@@ -95,12 +94,20 @@ class CodingNetwork(SignalModel):
 
     def _set_random_dictionary(self, generator: torch.Generator | None) -> None:
         shape = (self.num_features, self.num_atoms)
-        with torch.no_grad():
-            self._set_dictionary(normalize(torch.randn(shape, generator=generator), dim=0))
+        self._set_dictionary(normalize(torch.randn(shape, generator=generator), dim=0))
+
+    @torch.no_grad()
+    def _set_dictionary(self, dictionary: Tensor) -> None:
+        first, other = self._matrices_for(dictionary)
+        self.first.weight.copy_(first)
+        for layer in self._matrices():
+            layer.weight.copy_(other)
+        if self.last is not None:
+            self.last.weight.copy_(dictionary)
 
     @abstractmethod
-    def _set_dictionary(self, dictionary: Tensor) -> None:
-        """Set the matrices to those of the algorithm for this D."""
+    def _matrices_for(self, dictionary: Tensor) -> tuple[Tensor, Tensor]:
+        """Return W_0, (m, n), and every W_t, (m, m), of the algorithm for this D."""
 
 
 def check_dictionary(dictionary: Tensor) -> None:

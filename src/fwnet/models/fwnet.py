@@ -110,12 +110,8 @@ class FWNet(CodingNetwork):
         """Return p and γ, and the radii if they are learned."""
         return self.steps.watched()
 
-    def _set_dictionary(self, dictionary: Tensor) -> None:
-        self.first.weight.copy_(-dictionary.T)
-        for layer in self._matrices():
-            layer.weight.copy_(dictionary.T @ dictionary)
-        if self.last is not None:
-            self.last.weight.copy_(dictionary)
+    def _matrices_for(self, dictionary: Tensor) -> tuple[Tensor, Tensor]:
+        return -dictionary.T, dictionary.T @ dictionary
 
     def _initialize(self, generator: torch.Generator | None) -> None:
         self._set_random_dictionary(generator)

@@ -51,12 +51,11 @@ class LCoD(CodingNetwork):
         threshold = softplus(self.raw_threshold)
         z = torch.zeros_like(b)
         for t in range(1, self.num_layers):
-            matrix = self._matrix(t)
             change = soft_threshold(b, threshold) - z
             k = change.abs().argmax(-1, keepdim=True)
             delta = change.gather(-1, k)
             z = z.scatter_add(-1, k, delta)
-            b = b + delta * matrix.weight.T[k.squeeze(-1)]
+            b = b + delta * self._matrix(t).weight.T[k.squeeze(-1)]
         return soft_threshold(b, threshold)
 
     @property
@@ -69,12 +68,8 @@ class LCoD(CodingNetwork):
         """Return the mean threshold."""
         return {"threshold": softplus(self.raw_threshold).mean().item()}
 
-    def _set_dictionary(self, dictionary: Tensor) -> None:
+    def _matrices_for(self, dictionary: Tensor) -> tuple[Tensor, Tensor]:
         squares = dictionary.square().sum(0).unsqueeze(-1)
         squares = torch.where(squares > 0, squares, 1.0)
-        self.first.weight.copy_(dictionary.T / squares)
-        for layer in self._matrices():
-            gram = dictionary.T @ dictionary / squares
-            layer.weight.copy_(torch.eye(self.num_atoms, device=gram.device) - gram)
-        if self.last is not None:
-            self.last.weight.copy_(dictionary)
+        gram = dictionary.T @ dictionary / squares
+        return dictionary.T / squares, torch.eye(self.num_atoms, device=gram.device) - gram

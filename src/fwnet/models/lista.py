@@ -62,11 +62,7 @@ class LISTA(CodingNetwork):
         means = [softplus(raw).mean() for raw in self.raw_thresholds]
         return {"threshold": torch.stack(means).tolist()}
 
-    def _set_dictionary(self, dictionary: Tensor) -> None:
+    def _matrices_for(self, dictionary: Tensor) -> tuple[Tensor, Tensor]:
         lipschitz = torch.linalg.matrix_norm(dictionary, ord=2).square()
-        self.first.weight.copy_(dictionary.T / lipschitz)
-        for layer in self._matrices():
-            gram = dictionary.T @ dictionary / lipschitz
-            layer.weight.copy_(torch.eye(self.num_atoms, device=gram.device) - gram)
-        if self.last is not None:
-            self.last.weight.copy_(dictionary)
+        gram = dictionary.T @ dictionary / lipschitz
+        return dictionary.T / lipschitz, torch.eye(self.num_atoms, device=gram.device) - gram

@@ -40,10 +40,8 @@ FEWEST_ROWS = 64  # per block, however wide: fewer would not keep the machine bu
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
 
 
-def solved_exponent(ball: ConvexSet) -> float:
+def solved_exponent(p: float) -> float:
     """Return the p that is solved for: p itself, or 1 or ∞ where powers would lose their digits."""
-    assert isinstance(ball, LpBall)
-    p = value_of(ball.p)
     if p - 1 < NEAREST_TO_1:
         return 1.0
     return math.inf if p > LARGEST_P else p
@@ -57,7 +55,7 @@ class Auto(BindableMethod):
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> Method:
         """Return the method for this p."""
         assert isinstance(problem, Constrained)
-        p, radius = solved_exponent(problem.convex_set), problem.radius
+        p, radius = solved_exponent(problem.exponent), problem.radius
         if p in (1, math.inf):
             return InteriorPoint(problem.white, p, radius, tol, norm_tol)
         if p == 2:
@@ -71,14 +69,12 @@ class Auto(BindableMethod):
     def uses_matrices(self, problem: Problem) -> bool:
         """Return True for all but Newton's method with conjugate gradients."""
         assert isinstance(problem, Constrained)
-        ball = problem.convex_set
-        return isinstance(ball, LpBall) and not 1 + DIRECT_BELOW <= value_of(ball.p) <= 2
+        return not 1 + DIRECT_BELOW <= problem.exponent <= 2
 
     def wants_float64(self, problem: Problem) -> bool:
         """Return True except for p in [1.01, 2]: the other methods divide by vanishing numbers."""
         assert isinstance(problem, Constrained)
-        ball = problem.convex_set
-        return isinstance(ball, LpBall) and not 1.01 <= value_of(ball.p) <= 2
+        return not 1.01 <= problem.exponent <= 2
 
 
 METHODS: dict[str, Callable[[], BindableMethod]] = {
@@ -156,7 +152,7 @@ def solve(
                 f"convex_set must be an LpBall for gradients, got {type(convex_set).__name__}; "
                 "detach x and the dictionary"
             )
-        ball = LpBall(solved_exponent(numbers), value_of(convex_set.radius))
+        ball = LpBall(solved_exponent(problem.exponent), problem.radius)
         same = dataclasses.replace(problem, convex_set=ball)
         code = attach_gradient(solution, same, x_rows, dictionary, convex_set)
         solution = dataclasses.replace(solution, code=code)

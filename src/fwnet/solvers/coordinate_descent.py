@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fwnet.functional import soft_threshold, value_of
-from fwnet.sets import LpBall
+from fwnet.functional import soft_threshold
 from fwnet.solvers.loop import BindableMethod
 from fwnet.solvers.problem import Constrained, Penalized, Problem
 from fwnet.solvers.rows import RowState
@@ -44,11 +43,8 @@ class CoordinateDescent(BindableMethod):
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Coordinates:
         """Return the method for this problem, which must have p = 1."""
-        if isinstance(problem, Constrained):
-            ball = problem.convex_set
-            p = value_of(ball.p) if isinstance(ball, LpBall) else None
-        else:
-            p = problem.p if isinstance(problem, Penalized) else None
+        assert isinstance(problem, Constrained | Penalized)
+        p = problem.exponent
         if p != 1:
             raise ValueError(f"p must be 1 for coordinate descent (an L1 norm), got {p}")
         if problem.factors is not None:
@@ -90,9 +86,7 @@ class _Coordinates:
         return state if isinstance(state.problem, Penalized) else self._closer(state)
 
     def finished(self, state: CoordinateState) -> Tensor:
-        z, residual = self.answer(state)
-        gap = state.problem.gap(state.x, z, residual)
-        return gap <= self.tol * 0.5 * dot(state.x, state.x).squeeze(-1)
+        return state.problem.solved(state.x, *self.answer(state), self.tol)
 
     def answer(self, state: CoordinateState) -> tuple[Tensor, Tensor]:
         z = state.z

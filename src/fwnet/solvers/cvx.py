@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fwnet.functional import value_of
 from fwnet.sets import LpBall
 from fwnet.solvers.loop import BindableMethod
 from fwnet.solvers.problem import Constrained, Penalized, Problem
@@ -54,11 +53,9 @@ class CVX(BindableMethod):
             import cvxpy as cp
         except ImportError as error:
             raise ImportError('method "cvx" needs CVXPY: pip install "fwnet[cvx]"') from error
-        if not isinstance(problem, Constrained | Penalized):
-            raise TypeError(f"expected a coding problem, got {type(problem).__name__}")
-        ball = problem.convex_set if isinstance(problem, Constrained) else None
-        if ball is not None and not isinstance(ball, LpBall):
-            raise TypeError(f'convex_set must be an LpBall for "cvx", got {ball}')
+        assert isinstance(problem, Constrained | Penalized)
+        if isinstance(problem, Constrained) and not isinstance(problem.convex_set, LpBall):
+            raise TypeError(f'convex_set must be an LpBall for "cvx", got {problem.convex_set}')
         return _Rows(cp, problem, self)
 
     def wants_float64(self, problem: Problem) -> bool:
@@ -106,11 +103,10 @@ class _Rows:
         z, x = cp.Variable(matrix.shape[1]), cp.Parameter(matrix.shape[0])
         squares = 0.5 * cp.sum_squares(x - matrix @ z)
         models = {"z": z, "x": x, "matrix": matrix}
+        norm = self._norm(z, self.problem.exponent)
         if isinstance(self.problem, Penalized):
-            norm = self._norm(z, self.problem.p)
             models["first"] = cp.Problem(cp.Minimize(squares + self.problem.penalty * norm))
             return models
-        norm = self._norm(z, value_of(self.problem.ball.p))
         models["first"] = cp.Problem(cp.Minimize(squares), [norm <= self.problem.radius])
         models["exact"] = cp.Problem(cp.Minimize(norm), [matrix @ z == x])
         return models

@@ -18,8 +18,6 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from fwnet.functional import value_of
-from fwnet.sets import LpBall
 from fwnet.solvers.loop import BindableMethod
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
@@ -34,10 +32,6 @@ class Line:
     slope: Tensor  # ⟨∇f, d⟩ ≤ 0
     curvature: Tensor  # ‖Dd‖²
     limit: Tensor | float  # the largest γ that stays in the set
-
-    def change(self, step_size: Tensor) -> Tensor:
-        """f(γ) − f(0)."""
-        return self.slope * step_size + 0.5 * self.curvature * step_size.square()
 
 
 class StepRule(Protocol):
@@ -108,10 +102,11 @@ class PairwiseFrankWolfe(BindableMethod):
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> _Wolfe:
         """Return the method for this problem."""
         assert isinstance(problem, Constrained)
-        ball = problem.convex_set
-        p = value_of(ball.p) if isinstance(ball, LpBall) else math.nan
+        p = problem.exponent
         if p not in (1, math.inf):
-            raise ValueError(f"pairwise steps need LpBall with p = 1 or p = inf, got {ball!r}")
+            raise ValueError(
+                f"pairwise steps need LpBall with p = 1 or p = inf, got {problem.convex_set!r}"
+            )
         pairwise = _PairwiseL1 if p == 1 else _PairwiseBox
         return pairwise(problem, ShortStep(), tol)
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fwnet.functional import lp_norm, value_of
+from fwnet.functional import lp_norm
 from fwnet.sets import LpBall
 from fwnet.solvers.problem import Constrained
 from fwnet.solvers.solution import Solution, Status
@@ -79,7 +79,7 @@ def _gradients(
     problem: Constrained, x: Tensor, code: Tensor, binds: Tensor, solved: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients, in float64; rows that are not solved or have the code 0 add nothing."""
-    p = value_of(problem.ball.p)
+    p = problem.exponent
     problem = problem.to(torch.float64)
     usable = solved & (code != 0).any(-1)
     index = usable.nonzero().squeeze(-1)

@@ -126,7 +126,7 @@ class _Radii:
         z = x.new_zeros(len(x), problem.dictionary.shape[1])
         # At the norm of an exact code the multiplier is 0.
         exact = white.analyze(white.whiten(x) / white.scale)
-        high = lp_norm(exact, problem.p).unsqueeze(-1)
+        high = lp_norm(exact, problem.exponent).unsqueeze(-1)
         low, at_high = torch.zeros_like(high), torch.full_like(high, -problem.penalty)
         return RadiusState(problem, x, z, x, low, high, _excess(problem, x), at_high, low)
 
@@ -138,7 +138,7 @@ class _Radii:
         # A row x with radius c is a row x/c with radius 1.
         unit_ball = Constrained(
             problem.dictionary,
-            LpBall(problem.p, 1.0),
+            LpBall(problem.exponent, 1.0),
             factors=problem.factors,
             given_in=problem.given_in,
         )
@@ -174,5 +174,5 @@ class _Radii:
 
 def _excess(problem: Penalized, residual: Tensor) -> Tensor:
     """‖Dᵀr‖_q − λ, (rows, 1)."""
-    multiplier = lp_norm(problem.correlate(residual), dual_exponent(problem.p))
+    multiplier = lp_norm(problem.correlate(residual), dual_exponent(problem.exponent))
     return multiplier.unsqueeze(-1) - problem.penalty

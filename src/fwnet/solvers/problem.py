@@ -10,6 +10,7 @@ certificate, whichever method found it. It is checked here, on the original data
 """
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
@@ -126,6 +127,10 @@ class Problem(ABC):
         """Return an upper bound on the suboptimality of z, from its residual x − Dz."""
         ...
 
+    def solved(self, x: Tensor, z: Tensor, residual: Tensor, tol: float) -> Tensor:
+        """Return which gaps are at most tol·½‖x‖²."""
+        return self.gap(x, z, residual) <= tol * 0.5 * dot(x, x).squeeze(-1)
+
     @abstractmethod
     def certify(
         self, x: Tensor, code: Tensor, dual: Tensor, dtype: torch.dtype | None = None
@@ -144,17 +149,14 @@ class Constrained(Problem):
     convex_set: ConvexSet
 
     @property
-    def ball(self) -> LpBall:
-        """The set, which must be an Lp ball."""
-        assert isinstance(self.convex_set, LpBall)
-        return self.convex_set
+    def exponent(self) -> float:
+        """The p of an Lp ball; NaN for other sets."""
+        return value_of(self.convex_set.p) if isinstance(self.convex_set, LpBall) else math.nan
 
     @property
     def radius(self) -> float:
         """The factor from gauge to norm: the radius of an Lp ball, 1 for other sets."""
-        if isinstance(self.convex_set, LpBall):
-            return value_of(self.convex_set.radius)
-        return 1.0
+        return value_of(self.convex_set.radius) if isinstance(self.convex_set, LpBall) else 1.0
 
     def prox(self, z: Tensor, step_size: Tensor) -> Tensor:
         """Return the projection onto C."""
@@ -209,7 +211,7 @@ class Constrained(Problem):
 class Penalized(Problem):
     """min ½‖x − Dz‖² + λ‖z‖_p."""
 
-    p: float
+    exponent: float  # p
     penalty: float
 
     def prox(self, z: Tensor, step_size: Tensor) -> Tensor:
@@ -218,7 +220,7 @@ class Penalized(Problem):
 
     def gap(self, x: Tensor, z: Tensor, residual: Tensor) -> Tensor:
         """Return the primal minus the dual objective."""
-        primal = 0.5 * residual.square().sum(-1) + self.penalty * lp_norm(z, self.p)
+        primal = 0.5 * residual.square().sum(-1) + self.penalty * lp_norm(z, self.exponent)
         return primal - self._reached(x, residual, self.penalty).squeeze(-1)
 
     def certify(
@@ -231,7 +233,7 @@ class Penalized(Problem):
         code = code if dtype is None else code.to(dtype)
         wide = code.to(x.dtype)
         missing = x - self.decode(wide) / unit
-        norm = lp_norm(wide, self.p).unsqueeze(-1)
+        norm = lp_norm(wide, self.exponent).unsqueeze(-1)
         penalty = self.penalty / unit
         primal = 0.5 * dot(missing, missing) + penalty * (norm / unit)
         gap = (primal - self._reached(x, v, penalty)).clamp(min=0) / _positive(0.5 * dot(x, x))
@@ -242,7 +244,7 @@ class Penalized(Problem):
     def _reached(self, x: Tensor, r: Tensor, penalty: float | Tensor) -> Tensor:
         """max_t t·xᵀr − ½t²‖r‖² over the t ≥ 0 with ‖Dᵀ(tr)‖_q ≤ λ."""
         size = _positive(dot(r, r))
-        dual_norm = lp_norm(self.correlate(r), dual_exponent(self.p)).unsqueeze(-1)
+        dual_norm = lp_norm(self.correlate(r), dual_exponent(self.exponent)).unsqueeze(-1)
         t = (dot(x, r) / size).clamp(min=0)
         t = torch.where(t * dual_norm > penalty, penalty / _positive(dual_norm), t)
         return t * dot(x, r) - 0.5 * t.square() * size

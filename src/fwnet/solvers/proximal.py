@@ -80,8 +80,7 @@ class _Proximal:
         return ProximalState(problem, state.x, z, start, momentum, state.x - problem.decode(z))
 
     def finished(self, state: ProximalState) -> Tensor:
-        gap = state.problem.gap(state.x, state.z, state.residual)
-        return gap <= self.tol * 0.5 * dot(state.x, state.x).squeeze(-1)
+        return state.problem.solved(state.x, state.z, state.residual, self.tol)
 
     def answer(self, state: ProximalState) -> tuple[Tensor, Tensor]:
         return state.z, state.residual

@@ -21,7 +21,7 @@ from fwnet.checks import check_integer
 from fwnet.solvers.loop import BindableMethod
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
-from fwnet.solvers.whitened import Whitened, dot
+from fwnet.solvers.whitened import Whitened
 
 RELAXATION = 1.7  # β, in (0, 2)
 
@@ -95,8 +95,7 @@ class _Splitting:
         return dataclasses.replace(state, s=s, z=z, residual=residual)
 
     def finished(self, state: SplittingState) -> Tensor:
-        gap = state.problem.gap(state.x, state.z, state.residual)
-        return gap <= self.tol * 0.5 * dot(state.x, state.x).squeeze(-1)
+        return state.problem.solved(state.x, state.z, state.residual, self.tol)
 
     def answer(self, state: SplittingState) -> tuple[Tensor, Tensor]:
         return state.z, state.residual + state.outside
