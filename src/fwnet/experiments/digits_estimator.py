@@ -11,7 +11,6 @@ from fwnet.experiments.claims import Claim, number
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.runs import Job, Record
-from fwnet.hardware import hardware_name
 
 OURS, LOGISTIC = "FWNetClassifier", "LogisticRegression"
 NAMES = (OURS, LOGISTIC, "MLPClassifier", "SVC")
@@ -52,7 +51,6 @@ class EstimatorScore(Job):
         record = {
             "error": 100 * (1 - float(pipeline.score(test_x, test_y))),
             "seconds": seconds,
-            "hardware": f"{hardware_name(device)}, torch {torch.__version__}",
         }
         if self.name == OURS:
             record["p"] = pipeline[-1].p_

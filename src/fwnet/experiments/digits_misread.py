@@ -23,7 +23,7 @@ def measure(lab: Lab, result: Result) -> None:
     ours, other = measure_cases(lab, result, (F_W_NETS[-1], mlp))
     (longest,) = lab.runner.run([ours.case.longer_job(lab, ours.settings, LONGER_EPOCHS)])
     data = data_of(lab)
-    labels = digit_features(data).test_labels.numpy()
+    labels = digit_features(data).digits.test_labels.numpy()
     predicted, by_other = (
         np.array(
             [[int(digit) for digit in text] for text in one.values("outcomes", -1, "predicted")]
@@ -67,7 +67,7 @@ def measure(lab: Lab, result: Result) -> None:
 
 def draw(result: Result) -> Figure:
     """Draw atoms, mean codes, p by epoch, and the images that every seed misreads."""
-    digits = digit_features(result.curves["data"]).images
+    digits = digit_features(result.curves["data"]).digits
     figure = Figure(figsize=(13, 11), layout="constrained")
     halves: Any = figure.subfigures(2, 1, height_ratios=[1.15, 1])
     top, bottom = halves

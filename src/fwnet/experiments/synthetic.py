@@ -19,9 +19,8 @@ import fwnet
 from fwnet.data import SyntheticCodes, keyed_generator, synthetic_codes
 from fwnet.experiments.experiment import Lab, Result
 from fwnet.experiments.runs import Job, Record
-from fwnet.experiments.study import Case, Grid, Measured, Settings
+from fwnet.experiments.study import Case, Measured, Search, Settings, grid
 from fwnet.functional import value_of
-from fwnet.hardware import hardware_name
 from fwnet.metrics import code_error
 from fwnet.models import MODELS, Model
 from fwnet.training import CodeRegression, DivergedError, TrainingConfig, TrainingRun, train
@@ -108,7 +107,6 @@ class CodeTraining(Job):
             "after": network.watched(),
             "num_parameters": network.num_parameters,
             "seconds": result.seconds,
-            "hardware": f"{hardware_name(device)}, torch {torch.__version__}",
             "curves": {name: _short(values) for name, values in curves.items()},
         }
 
@@ -202,7 +200,7 @@ class CodeCase(Case):
             num_validation,
         )
 
-    def search(self, lab: Lab) -> tuple[dict[str, Any], Grid] | None:
+    def search(self, lab: Lab) -> tuple[dict[str, Any], Search] | None:
         """Return the search in the grid, on the data of the tuning seed."""
         if not self.learns:
             return None
@@ -210,7 +208,7 @@ class CodeCase(Case):
         choices, held = self.choices, NUM_VALIDATION
         if lab.quick:
             choices, held = ({**QUICK_SETTINGS, "learning_rate": 1e-2},), 200
-        return about, Grid(choices, lambda settings: self.job(lab, settings, TUNING_SEED, held))
+        return about, grid(choices, lambda settings: self.job(lab, settings, TUNING_SEED, held))
 
     def seeds(self, lab: Lab) -> tuple[int, ...]:
         """Return five seeds, or one for a quick look."""
