@@ -42,9 +42,7 @@ EXPERIMENT = Experiment(
     ),
     claims=(
         *(
-            better(
-                f"{ours.name} is better than {theirs.name}", ours.name, theirs.name, quantity=PSNR
-            )
+            better(f"{ours.name} is better than {theirs.name}", ours.name, theirs.name)
             for ours, theirs in zip(CASES[::2], CASES[1::2], strict=True)
         ),
         Claim("both perform alike when deep (T = 16)", alike_when_deep),

@@ -58,7 +58,6 @@ EXPERIMENT = Experiment(
                 f"16 layers are at or above {name} at σ = {sigma}",
                 f"{SPECIFIC}{sigma}",
                 figures[sigma],
-                PSNR,
                 σ=sigma,
             )
             for name, figures in (("the authors' weights", AUTHORS), ("DnCNN-S", DNCNN_S))
@@ -69,7 +68,6 @@ EXPERIMENT = Experiment(
             "in color, one network for all σ is at or above CDnCNN for σ = 25",
             COLOR,
             CDNCNN,
-            PSNR,
             σ=MIDDLE,
         ),
     ),

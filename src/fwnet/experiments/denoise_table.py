@@ -108,13 +108,13 @@ EXPERIMENT = Experiment(
     panels(Bars(quantity=PSNR, by="σ", title="σ = "), width=4.6),
     claims=(
         *(
-            reaches(f"{name} reaches the paper's PSNR at σ = {sigma}", name, None, PSNR, σ=sigma)
+            reaches(f"{name} reaches the paper's PSNR at σ = {sigma}", name, σ=sigma)
             for name in (FC_OURS, OURS)
             for sigma in LEVELS
         ),
-        better(f"{FC_OURS} is better than {FC_LISTA}", FC_OURS, FC_LISTA, "σ", quantity=PSNR),
+        better(f"{FC_OURS} is better than {FC_LISTA}", FC_OURS, FC_LISTA, "σ"),
         *(
-            better(f"{OURS} is better than {name}", OURS, name, "σ", quantity=PSNR)
+            better(f"{OURS} is better than {name}", OURS, name, "σ")
             for name in (
                 "Conv LISTA (4 layers)",
                 "DnCNN (4 layers)",

@@ -68,6 +68,7 @@ TRAINING: dict[str, Any] = {
     "average": 0.999,
 }
 ADVERSARIAL_RADII = (0.0, 1.0, 1.5)
+LONGER_EPOCHS = 200
 QUICK_EPOCHS = 2
 QUICK_SETTINGS = {"num_epochs": QUICK_EPOCHS, "average": 0.9}
 
@@ -291,9 +292,9 @@ class DigitCase(Case):
         logistic = self.model == "FWNet" and len(self.radii) > 1
         return replace(self._job(lab, settings, radii, seed), logistic=logistic)
 
-    def longer_job(self, lab: Lab, settings: Settings, num_epochs: int) -> DigitTraining:
+    def longer_job(self, lab: Lab, settings: Settings) -> DigitTraining:
         """Return a longer training with the chosen settings and one seed."""
-        longer = replace(self, training={**self.training, "num_epochs": num_epochs})
+        longer = replace(self, training={**self.training, "num_epochs": LONGER_EPOCHS})
         radii = [settings["adversarial_radius"]]
         return replace(longer._job(lab, settings, radii, SEEDS[0]), portrait=True)
 

@@ -124,7 +124,6 @@ EXPERIMENT = Experiment(
             LEARNED,
             FIXED,
             "initial p",
-            quantity=ACCURACY,
         ),
     ),
     columns="initial p",

@@ -7,9 +7,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fwnet.experiments.digits import NUM_CLASSES, data_of, digit_features
-from fwnet.experiments.digits_error import F_W_NETS, LONGER_EPOCHS, MLPS
+from fwnet.experiments.digits_error import F_W_NETS, MLPS
 from fwnet.experiments.experiment import Experiment, Lab, Result
-from fwnet.experiments.pictures import color, tidy
+from fwnet.experiments.pictures import color
 from fwnet.experiments.study import measure_cases
 
 MOST_SHOWN = 60
@@ -21,7 +21,7 @@ def measure(lab: Lab, result: Result) -> None:
     """Look at the deepest network with all seeds, its longer training, and one MLP."""
     mlp = MLPS[0 if lab.quick else 1]
     ours, other = measure_cases(lab, result, (F_W_NETS[-1], mlp))
-    (longest,) = lab.runner.run([ours.case.longer_job(lab, ours.settings, LONGER_EPOCHS)])
+    (longest,) = lab.runner.run([ours.case.longer_job(lab, ours.settings)])
     data = data_of(lab)
     labels = digit_features(data).digits.test_labels.numpy()
     predicted, by_other = (
@@ -87,7 +87,8 @@ def draw(result: Result) -> Figure:
         )
     before = result.curves["pretraining epochs"]
     exponents.axvline(before, color="0.6", linestyle=":", linewidth=1)
-    tidy(exponents, xlabel="epoch (dotted: from codes to digits)", ylabel="p", title="learned p")
+    exponents.set(xlabel="epoch (dotted: from codes to digits)", ylabel="p", title="learned p")
+    exponents.legend(frameon=False)
     _draw_misread(bottom, result.curves["always misread"], digits)
     return figure
 

@@ -17,6 +17,7 @@ import torch
 
 import fwnet
 from fwnet.data import SyntheticCodes, keyed_generator, synthetic_codes
+from fwnet.errors import FwnetError
 from fwnet.experiments.experiment import Lab, Result
 from fwnet.experiments.runs import Job, Record
 from fwnet.experiments.study import Case, Measured, Search, Settings, grid
@@ -238,7 +239,7 @@ def scaled_data(**arguments: Any) -> SyntheticCodes:
 def require_cvxpy() -> None:
     """Raise before the work if CVXPY is not installed."""
     if importlib.util.find_spec("cvxpy") is None:
-        raise ImportError("this experiment needs CVXPY: pip install 'fwnet[cvx]'")
+        raise FwnetError("this experiment needs CVXPY: pip install 'fwnet[cvx]'")
 
 
 def cvxpy_codes(data: SyntheticCodes) -> torch.Tensor:

@@ -117,7 +117,6 @@ EXPERIMENT = Experiment(
                 f"19 layers are at or above VDSR with 20 as published, × {scale} on {images}",
                 f"conv_fwnet_t19.upscale_x{scale}",
                 published,
-                PSNR,
                 images=images,
             )
             for scale in SCALES

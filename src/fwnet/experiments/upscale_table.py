@@ -81,7 +81,6 @@ EXPERIMENT = Experiment(
                 f"{OURS.name} reaches SRCNN (9-1-5) as its authors published it, on {images}",
                 OURS.name,
                 published,
-                PSNR,
                 images=images,
             )
             for images, published in PUBLISHED.items()
