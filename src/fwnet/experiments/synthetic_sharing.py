@@ -45,14 +45,8 @@ EXPERIMENT = Experiment(
         Curves(title="training, real p = 1.3, deepest", labels={"ylabel": "training error"}),
     ),
     claims=tuple(
-        better(
-            f"separate matrices are better at real p = {at['real p']:g}",
-            SEPARATE,
-            SHARED,
-            "T",
-            **at,
-        )
-        for at in REAL
+        better(f"separate matrices are better at real p = {p:g}", SEPARATE, SHARED, "T", **at)
+        for p, at in REAL.items()
     ),
     columns="T",
 )
