@@ -102,7 +102,7 @@ class ImageCase(Case):
             model=self.model,
             options={**self.options, **small} if lab.quick else self.options,
             settings=settings,
-            crops_per_epoch=(10 if lab.quick else 1000) * settings["batch_size"],
+            crops_per_epoch=(4 if lab.quick else 1000) * settings["batch_size"],
             crop_size=8 if on_patches else 48,
             start=self.start,
         )

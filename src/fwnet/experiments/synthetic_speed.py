@@ -156,7 +156,7 @@ EXPERIMENT = Experiment(
                 where={"real p": p},
                 quantity=QUANTITY,
                 title=f"real p = {p:g}: points of a line are layers or steps",
-                legend="beside" if p == 1.3 else False,
+                legend="beside",
                 labels={"xscale": "log", "yscale": "log"},
             )
             for p in NETWORKS
