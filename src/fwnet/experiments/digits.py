@@ -94,11 +94,6 @@ class DigitFeatures:
     axes: Tensor
 
 
-def data_of(lab: Lab) -> Data:
-    """Return MNIST, or for a quick look the small digits that need no download."""
-    return "small" if lab.quick else "mnist"
-
-
 @lru_cache(maxsize=2)
 def digit_features(data: Data, num_validation: int = 0) -> DigitFeatures:
     """Return features by PCA; with `num_validation` the test images are not used."""
@@ -323,7 +318,7 @@ class DigitCase(Case):
             for name, value in settings.items()
             if name not in ("weight_decay", "adversarial_radius")
         }
-        data = data_of(lab)
+        data: Data = "small" if lab.quick else "mnist"
         return DigitTraining(
             data,
             self.model,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from fwnet.experiments.digits import NUM_CLASSES, data_of, digit_features
+from fwnet.experiments.digits import NUM_CLASSES, Data, digit_features
 from fwnet.experiments.digits_error import F_W_NETS, MLPS
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import color
@@ -22,7 +22,7 @@ def measure(lab: Lab, result: Result) -> None:
     mlp = MLPS[0 if lab.quick else 1]
     ours, other = measure_cases(lab, result, (F_W_NETS[-1], mlp))
     (longest,) = lab.runner.run([ours.case.longer_job(lab, ours.settings)])
-    data = data_of(lab)
+    data: Data = "small" if lab.quick else "mnist"
     labels = digit_features(data).digits.test_labels.numpy()
     predicted, by_other = (
         np.array(

@@ -154,10 +154,7 @@ class SolverCodes(Job):
                 max_steps=self.max_steps,
                 tol=1e-15 if self.max_steps else None,  # take all the steps
             ).code
-        return {
-            "error": code_error(code, data.test_codes).item(),
-            "inside": (data.ball.gauge(code) < 1 - 1e-6).double().mean().item(),
-        }
+        return {"error": code_error(code, data.test_codes).item()}
 
 
 @dataclass(frozen=True, kw_only=True)
