@@ -7,14 +7,15 @@ from scipy.stats import ttest_rel
 
 from fwnet.experiments import Result
 from fwnet.experiments.claims import Claim, Verdict, better, is_better, reaches
-from fwnet.experiments.experiment import row_of
 
 FIGURES = st.floats(20, 40).map(lambda value: round(value, 3))
 PSNR, ERROR = "PSNR in dB", "test error"
 
 
 def row(*values, quantity=PSNR, method="some", paper=None, **setting):
-    return row_of(method, setting, quantity, values, paper=paper)
+    result = table()
+    result.add(method, setting, quantity, values, paper=paper)
+    return result.rows[0]
 
 
 def table(*rows):

@@ -9,28 +9,35 @@ import torch
 from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
 from fwnet.data import ImageSet
-from fwnet.experiments import EXPERIMENTS, Lab, Result, denoise_table, denoising, super_resolution
+from fwnet.experiments import (
+    EXPERIMENTS,
+    Lab,
+    Result,
+    denoise_table,
+    denoising,
+    image_training,
+    super_resolution,
+)
 from fwnet.experiments.denoise_shipped import shipped_tests
-from fwnet.experiments.denoising import DenoisingTraining, denoising_figures, images_of, patch_atoms
-from fwnet.experiments.image_study import (
-    PSNR,
-    QUICK_SETTINGS,
-    SSIM,
-    add_figures,
-    evaluate,
-    figures_of,
+from fwnet.experiments.image_study import PSNR, QUICK_SETTINGS, SSIM, add_figures
+from fwnet.experiments.image_training import (
+    ImageTraining,
+    figures_by_set,
+    images_to_test,
     in_full_precision,
-    small_files,
+    learning_images,
+    network_tests,
+    patch_atoms,
 )
 from fwnet.experiments.patch_denoiser import PatchDenoiser
 from fwnet.experiments.study import Measured
-from fwnet.experiments.super_resolution import OURS, Bicubic, UpscalingTraining, image_sets
+from fwnet.experiments.super_resolution import OURS
 from fwnet.experiments.upscale_exponent import FIXED
 from fwnet.experiments.upscale_shipped import tried_jobs
-from fwnet.experiments.upscale_table import CASES
+from fwnet.experiments.upscale_table import CASES, Bicubic
 from fwnet.models import VDSR, ConvFWNet, create_model, load_model
 from fwnet.resize import enlarge, shrink
-from fwnet.restoration import Upscaling
+from fwnet.restoration import Denoising
 from fwnet.training import DivergedError, TrainingConfig
 from fwnet.zoo import list_models
 from fwnet.zoo import load_model as load_shipped
@@ -96,140 +103,111 @@ def test_gradients_are_clipped_by_network(name, clip_norm):
 def test_learning_rates_are_chosen_by_short_trainings_that_are_not_tested(case):
     runner = FakeRunner(lambda job: {"validation": 30.0})
     about, search = case.search(Lab(runner))
-    assert about == {"method": case.family}
-    assert case.family_case().model == case.model
-    search.try_all(Lab(runner))
+    family = case.family or case
+    assert about == {"method": family.name}
+    assert family.model == case.model
+    search(Lab(runner))
     for job in runner.asked:
         assert steps(job) <= 5_000
         assert job.settings["num_epochs"] <= 5
         assert "seed" not in job.settings
-        assert not (job.tested if isinstance(job, UpscalingTraining) else job.tested_at)
+        assert not job.tested
 
 
 def test_seeds_of_denoising():
     case = denoising.conv_fwnet(4)
     assert case.seeds(Lab(None)) == (1, 2, 3)
-    assert dataclasses.replace(case, sigma=50).seeds(Lab(None)) == (1,)
+    assert dataclasses.replace(case, task={"sigma": 50}).seeds(Lab(None)) == (1,)
     assert denoising.conv_fwnet(16).seeds(Lab(None)) == (1,)
 
 
-def test_a_key_depends_on_every_field_and_on_the_kind_of_training():
-    shared = {"data": "small", "model": "ConvFWNet", "options": {"num_layers": 2}}
+def test_a_key_depends_on_the_task_and_on_every_field():
+    job = tiny()
     jobs = [
-        DenoisingTraining(**shared, sigma=25),
-        DenoisingTraining(**shared, sigma=[0, 25]),
-        UpscalingTraining(**shared),
-        UpscalingTraining(**shared, smaller_copies=True),
-        UpscalingTraining(**shared, parent="some"),
+        job,
+        tiny(task={"sigma": 50}),
+        tiny(task={"scale": 25}),
+        tiny(smaller_copies=True),
+        tiny(tested=False),
     ]
     assert len({job.key for job in jobs}) == len(jobs)
 
 
 # Trainings
 
+TASKS = [{"sigma": 25}, {"scale": 3}]
 
-def tiny(kind=DenoisingTraining, **changes):
-    special = {"sigma": 25, "tested_at": [25]} if kind is DenoisingTraining else {"tested": True}
-    job = kind(
+
+def tiny(**changes):
+    job = ImageTraining(
+        task={"sigma": 25},
         data="small",
         model="ConvFWNet",
         options={"num_layers": 2, "channels": 4},
         settings={"num_epochs": 1, "batch_size": 4, "weight_decay": 0.0},
         crop_size=12,
         crops_per_epoch=8,
-        **special,
+        tested=True,
     )
     return dataclasses.replace(job, **changes)
 
 
-def test_a_training_keeps_its_weights_for_another_noise_level(tmp_path):
-    first = tiny()
-    record = first.execute_in(tmp_path, CPU)
-    kept = load_model(tmp_path / first.key / "model.safetensors")
-    assert record["tests"] == [denoising_figures(kept, "small", 25, CPU)]
+@pytest.mark.parametrize("task", TASKS)
+def test_a_training_keeps_its_weights(task, tmp_path):
+    job = tiny(task=task)
+    record = job.execute_in(tmp_path, CPU)
+    kept = load_model(tmp_path / job.key / "model.safetensors")
+    assert record["tests"] == network_tests(kept, task, "small", CPU)
     assert record["num_parameters"] == kept.num_parameters
     assert record["watched"]["p"] == pytest.approx(kept.p.item())
-    assert len(record["p_by_epoch"]) == 1
-    child = tiny(
-        parent=first.key,
-        options={"num_layers": 2, "channels": 4, "noise_level_input": True},
-        sigma=[0, 55],
-    )
-    start = child.network(tmp_path)
-    assert torch.equal(start.first.weight[:, :1], kept.first.weight)
-    assert not start.first.weight[:, 1:].any()
-    assert len(child.execute_in(tmp_path, CPU)["tests"]) == 1
-    with pytest.raises(ValueError, match="needs its weights"):
-        child.network(None)
-
-
-def test_a_training_keeps_its_weights_for_another_scale(tmp_path):
-    options = {"num_layers": 2, "channels": 4, "scale": 3}
-    first = tiny(UpscalingTraining, options=options)
-    (test,) = first.execute_in(tmp_path, CPU)["tests"]
-    kept = load_model(tmp_path / first.key / "model.safetensors")
-    images = image_sets("small")["small"]
-    assert test == {"images": "small", **evaluate(kept, Upscaling(3), images, CPU)}
-    child = tiny(UpscalingTraining, parent=first.key, scale=2, options={**options, "scale": 2})
-    start = child.network(tmp_path)
-    fresh = dataclasses.replace(child, parent=None).network(None)
-    learned = {**kept.state_dict(), "last.weight": fresh.last.weight}
-    for name, weight in start.state_dict().items():
-        assert torch.equal(weight, learned[name]), name
 
 
 def test_a_network_on_patches_is_kept(tmp_path):
     options = {"num_layers": 2, "num_atoms": 12}
     job = tiny(model="FWNet", options=options, start="ksvd", crop_size=3)
     job.execute_in(tmp_path, CPU)
-    kept = load_model(tmp_path / job.key / "model.safetensors")
-    assert isinstance(kept, PatchDenoiser)
-    assert len(list(tmp_path.glob("ksvd-small-gray-3-12.safetensors"))) == 1
-    torch.testing.assert_close(job.network(tmp_path).state_dict(), job.network(None).state_dict())
+    assert isinstance(load_model(tmp_path / job.key / "model.safetensors"), PatchDenoiser)
+    torch.testing.assert_close(job.network().state_dict(), job.network().state_dict())
 
 
-@pytest.mark.parametrize("kind", [DenoisingTraining, UpscalingTraining])
-def test_a_network_that_chooses_settings_does_not_see_test_images(kind, monkeypatch):
+@pytest.mark.parametrize("task", TASKS)
+def test_a_network_that_chooses_settings_does_not_see_test_images(task, monkeypatch):
     def refuse(*_):
         raise AssertionError("test images were read")
 
-    learn, held, _ = images_of("small")
-    monkeypatch.setattr(denoising, "images_of", lambda *_: (learn, held, None))
-    monkeypatch.setattr(super_resolution, "image_sets", refuse)
-    untested = {"tested_at": []} if kind is DenoisingTraining else {"tested": False}
-    record = tiny(kind, **untested).execute(CPU)
+    monkeypatch.setattr(image_training, "images_to_test", refuse)
+    record = tiny(task=task, tested=False).execute(CPU)
     assert record["tests"] == []
     assert record["validation"] == record["validation_by_epoch"][-1]
 
 
-@pytest.mark.parametrize("kind", [DenoisingTraining, UpscalingTraining])
-def test_training_that_diverges_is_a_record(kind):
+@pytest.mark.parametrize("task", TASKS)
+def test_training_that_diverges_is_a_record(task):
     wild = {"num_epochs": 3, "batch_size": 4, "learning_rate": 1e30, "optimizer": "sgd"}
-    record = tiny(kind, settings=wild).execute(CPU)
+    record = tiny(task=task, settings=wild).execute(CPU)
     assert record["validation"] is None
     assert record["diverged"]
 
 
 @pytest.mark.parametrize("start", ["random atoms", "pca", "ksvd"])
 def test_atoms_to_start_from_have_norm_1(start):
-    atoms = patch_atoms("small", False, start, 3, 16)
+    atoms = patch_atoms("small", start, 3, 16)
     assert atoms.shape == (9, 16)
     torch.testing.assert_close(atoms.norm(dim=0), torch.ones(16))
 
 
-def test_images_of_one_purpose_serve_no_other():
-    learn, test = small_files()
-    assert all(path.is_file() for path in (*learn, *test))
-    learned, held = super_resolution.learning_images("small")
-    names = [*learned.names, *held.names, *image_sets("small")["small"].names]
+@pytest.mark.parametrize("luma", [False, True])
+def test_images_of_one_purpose_serve_no_other(luma):
+    learned, held = learning_images("small", luma)
+    names = [*learned.names, *held.names, *images_to_test("small", luma)["small"].names]
     assert len(names) == len(set(names)) == 6
 
 
 @needs("t91", "set5", "set14", "bsds500")
 def test_no_file_is_both_learned_from_and_tested(monkeypatch):
     monkeypatch.setenv("FWNET_DATA", str(DATA))
-    learn, held = super_resolution.learning_images("t91+berkeley199")
-    sets = [learn, held, *image_sets("t91").values()]
+    learn, held = learning_images("t91+berkeley199", luma=True)
+    sets = [learn, held, *images_to_test("t91", luma=True).values()]
     assert [len(one) for one in sets] == [91 + 199, 12, 5, 14]
     contents = [{one[index].numpy().tobytes() for index in range(len(one))} for one in sets]
     assert not any(one & other for one, other in itertools.combinations(contents, 2))
@@ -264,7 +242,7 @@ def by_hand(images, scale, restore):
 
 @pytest.mark.parametrize("scale", [2, 3])
 @pytest.mark.parametrize("sub_pixel", [False, True])
-def test_figures_of_enlarged_images_are_those_of_the_protocol(scale, sub_pixel):
+def test_figures_of_enlarged_images_are_those_of_the_protocol(scale, sub_pixel, monkeypatch):
     network = ConvFWNet(2, 4, scale=scale) if sub_pixel else VDSR(3, 4)
 
     def restore(small):
@@ -272,7 +250,8 @@ def test_figures_of_enlarged_images_are_those_of_the_protocol(scale, sub_pixel):
             return network((small if sub_pixel else enlarge(small, scale)).float())
 
     images = uneven(scale)
-    record = evaluate(network, Upscaling(scale, sub_pixel), images, CPU)
+    monkeypatch.setattr(image_training, "images_to_test", lambda *_: {"uneven": images})
+    (record,) = network_tests(network, {"scale": scale}, "small", CPU)
     ratio, similarity = by_hand(images, scale, restore)
     assert record["psnr"] == pytest.approx(ratio, abs=1e-3)
     assert record["ssim"] == pytest.approx(similarity, abs=1e-4)
@@ -282,13 +261,15 @@ def test_figures_of_enlarged_images_are_those_of_the_protocol(scale, sub_pixel):
 def test_figures_of_denoised_images_are_those_of_the_noise():
     """A method that changes nothing leaves noise of σ."""
     gray = ImageSet.of([np.full((96, 96, 1), 128, np.uint8)], ["gray"])
-    record = figures_of(denoising.Denoising(25 / 255), gray, lambda example: example.degraded)
+    (record,) = figures_by_set(Denoising(25 / 255), {"": gray}, lambda example: example.degraded)
     assert record["psnr"] == pytest.approx(20 * np.log10(255 / 25), abs=0.2)
 
 
 def test_bicubic_enlargement():
     (test,) = Bicubic("small", 2).execute(CPU)["tests"]
-    ratio, _ = by_hand(image_sets("small")["small"], 2, lambda small: enlarge(small, 2))
+    ratio, _ = by_hand(
+        images_to_test("small", luma=True)["small"], 2, lambda small: enlarge(small, 2)
+    )
     assert test["images"] == "small"
     assert test["psnr"] == pytest.approx(ratio, abs=1e-3)
 
@@ -334,11 +315,11 @@ def test_rows_are_means_over_seeds():
     assert [(row.setting["images"], row.quantity) for row in result.rows] == [
         ("Set5", PSNR),
         ("Set5", SSIM),
-        ("Set5", "learned p"),
         ("Set14", PSNR),
         ("Set14", SSIM),
+        ("Set5", "learned p"),
     ]
-    first, similarity, exponent, other, _ = result.rows
+    first, similarity, other, _, exponent = result.rows
     assert (first.ours, first.values, first.paper) == (30.5, [30.0, 31.0], 30.0)
     assert similarity.ours == pytest.approx(0.305)
     assert exponent.ours == pytest.approx(1.3)
@@ -362,7 +343,7 @@ def test_a_training_that_diverged_is_not_averaged_away():
 
 def test_finished_trainings_alone_make_a_table():
     def answer(job):
-        if isinstance(job, UpscalingTraining):
+        if isinstance(job, ImageTraining):
             return record([33.0, 29.0] if job.tested else [], p=1.3)
         return record([28.0, 27.0])
 
@@ -381,7 +362,7 @@ def test_finished_trainings_alone_make_a_table():
 
 
 def test_everything_that_ships_is_tested():
-    tested = [(job.name, job.sigma) for job in shipped_tests(Lab(None))]
+    tested = [(job.name, job.task["sigma"]) for job in shipped_tests(Lab(None))]
     assert len(tested) == len(set(tested)) == 6 + 2 * 3
     assert {name for name, _ in tested} == {card.name for card in list_models("denoise")}
     jobs = tried_jobs(Lab(None), dict.fromkeys(super_resolution.FAMILIES, 1e-3))
@@ -391,10 +372,10 @@ def test_everything_that_ships_is_tested():
         assert len({job.key for job in listed}) == len(listed)
 
 
-@needs("set5")
+@needs("set5", "set14")
 def test_a_shipped_network_is_as_good_as_its_card_says(monkeypatch):
     monkeypatch.setenv("FWNET_DATA", str(DATA))
     (card,) = [card for card in list_models("upscale") if "_t4" in card.name]
     network = load_shipped(card.name)
-    record = evaluate(network, Upscaling(3), image_sets("t91")["Set5"], CPU)
+    record, _ = network_tests(network, {"scale": 3}, "t91", CPU)
     assert record["psnr"] == pytest.approx(card.figures["Set5 ×3 PSNR"], abs=0.006)

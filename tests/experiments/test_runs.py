@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from fwnet.experiments.runs import Job, Runner, UnfinishedError
+from fwnet.hardware import hardware_name
 from fwnet.models import ConvFWNet
 
 CPU = torch.device("cpu")
@@ -46,8 +47,9 @@ def test_every_job_is_done_once(tmp_path):
     jobs = [Squared(n, str(tmp_path)) for n in (3, 1, 3, 2)]
     with Runner(CPU, 1, tmp_path / "c.jsonl", reports.append) as runner:
         assert [r["square"] for r in runner.run(jobs)] == [9, 1, 9, 4]
-        assert runner.run(jobs[:1]) == [{"square": 9}]
+        assert runner.run(jobs[:1])[0]["square"] == 9
     assert executed(tmp_path) == [1, 2, 3]
+    assert hardware_name(CPU) in runner.run(jobs)[0]["hardware"]
     assert (reports[0].done, reports[0].total) == (0, 3)
     assert (reports[-1].done, reports[-1].total) == (3, 3)
 
@@ -60,7 +62,7 @@ def test_only_what_is_finished(tmp_path):
     with Runner(CPU, 1, tmp_path / "c.jsonl", finished_only=True) as runner:
         assert runner.finished(jobs[:1])
         assert not runner.finished(jobs)
-        assert runner.run(jobs[:1]) == [{"square": 1}]
+        assert runner.run(jobs[:1])[0]["square"] == 1
         with pytest.raises(UnfinishedError, match="1 of 2 trainings are not finished"):
             runner.run(jobs)
     assert executed(tmp_path) == [1]
@@ -77,7 +79,7 @@ def test_finished_jobs_survive_a_kill(tmp_path):
         runner.run([jobs[0], jobs[1], jobs[3]])
     assert executed(tmp_path) == [-3, 1, 2, 4]
     with Runner(CPU, 1, cache) as runner:  # the line after the one that was cut is whole
-        assert runner.run([jobs[3]]) == [{"square": 16}]
+        assert runner.run([jobs[3]])[0]["square"] == 16
     assert executed(tmp_path) == [-3, 1, 2, 4]
 
 
@@ -95,7 +97,7 @@ def test_jobs_that_compile_do_not_share_a_limit():
     # Not monkeypatch, which would delete the setting in the end.
     with torch._dynamo.config.patch(recompile_limit=1), Runner(CPU) as runner:
         records = runner.run([Compiled(channels) for channels in (1, 2)])
-    assert records == [{"height": 4}] * 2
+    assert [record["height"] for record in records] == [4, 4]
     torch.compiler.reset()
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fwnet.experiments import Lab, Result, UnfinishedError
 from fwnet.experiments.runs import Job
-from fwnet.experiments.study import Case, Climb, Grid, choose, measure_cases
+from fwnet.experiments.study import Case, choose, climb, grid, measure_cases
 from fwnet.training import DivergedError
 from tests.experiments.fake_runner import FakeRunner
 
@@ -23,11 +23,11 @@ class Trial(Job):
         raise NotImplementedError
 
 
-def climb(figure, **options):
+def climbed(figure, **options):
     """Return the learning rates in their order, and PSNR by learning rate."""
     runner = FakeRunner(lambda job: {"validation": figure(job.rate)})
-    search = Climb(lambda settings: Trial(settings["learning_rate"]))
-    tried = search.try_all(Lab(runner, **options))
+    search = climb(lambda settings: Trial(settings["learning_rate"]))
+    tried = search(Lab(runner, **options))
     return [job.rate for job in runner.asked], {s["learning_rate"]: -loss for s, loss in tried}
 
 
@@ -44,7 +44,7 @@ def peak(best):
     ],
 )
 def test_a_learning_rate_is_doubled_or_halved_while_that_helps(best, asked):
-    rates, tried = climb(peak(best))
+    rates, tried = climbed(peak(best))
     assert rates == pytest.approx(asked)
     assert max(tried, key=tried.__getitem__) == pytest.approx(best)
 
@@ -52,32 +52,32 @@ def test_a_learning_rate_is_doubled_or_halved_while_that_helps(best, asked):
 @pytest.mark.parametrize("gain", [0.004, 0.024])
 def test_smaller_rates_are_tried_after_a_gain_by_chance(gain):
     figures = {2e-3: 30.0, 4e-3: 30.0 + gain, 8e-3: 29.7, 1e-3: 30.3, 5e-4: 30.1}
-    rates, tried = climb(figures.__getitem__)
+    rates, tried = climbed(figures.__getitem__)
     assert tried == figures
     assert rates == [2e-3, 4e-3, 8e-3, 1e-3, 5e-4]
 
 
 @given(st.integers(-8, 8), st.floats(-0.49, 0.49))
 def test_the_peak_of_a_figure_with_one_peak_is_found(place, beside):
-    rates, tried = climb(peak(2e-3 * 2 ** (place + beside)))
+    rates, tried = climbed(peak(2e-3 * 2 ** (place + beside)))
     assert max(tried, key=tried.__getitem__) == pytest.approx(2e-3 * 2**place)
     assert len(rates) == len(set(rates)) == len(tried)
 
 
 def test_divergence_is_worse_than_everything_else():
-    _, tried = climb(lambda rate: None if rate > 1.5e-3 else 20.0)
+    _, tried = climbed(lambda rate: None if rate > 1.5e-3 else 20.0)
     assert tried == {2e-3: -math.inf, 4e-3: -math.inf, 1e-3: 20.0, 5e-4: 20.0}
 
 
 def test_a_quick_version_tries_one_learning_rate():
-    assert climb(peak(1.0), quick=True)[0] == [2e-3]
+    assert climbed(peak(1.0), quick=True)[0] == [2e-3]
 
 
 ERRORS = {1.0: 3.0, 2.0: None, 3.0: 1.0, 4.0: math.nan}
 
 
-def grid(rates=tuple(ERRORS), **options):
-    return Grid(
+def rate_grid(rates=tuple(ERRORS), **options):
+    return grid(
         [{"rate": rate} for rate in rates], lambda settings: Trial(settings["rate"]), **options
     )
 
@@ -85,7 +85,7 @@ def grid(rates=tuple(ERRORS), **options):
 def test_a_grid_is_tried_and_noted():
     result = Result("x", "", "", "")
     lab = Lab(FakeRunner(lambda job: {"error": ERRORS[job.rate]}))
-    assert choose(lab, result, [({"method": "a", "T": 2}, grid())]) == [{"rate": 3.0}]
+    assert choose(lab, result, [({"method": "a", "T": 2}, rate_grid())]) == [{"rate": 3.0}]
     (note,) = result.choices
     assert note["tried"] == [
         {"rate": 1.0, "loss": 3.0},
@@ -95,12 +95,12 @@ def test_a_grid_is_tried_and_noted():
     ]
     assert (note["method"], note["T"], note["rate"], note["validation_loss"]) == ("a", 2, 3.0, 1.0)
     with pytest.raises(DivergedError, match="b diverged with all 1 settings"):
-        choose(lab, result, [({"method": "b"}, grid([2.0]))])
+        choose(lab, result, [({"method": "b"}, rate_grid([2.0]))])
 
 
 def test_one_record_may_try_several_settings():
     runner = FakeRunner(lambda job: {"errors": [job.rate, 0.5 * job.rate]})
-    search = grid(
+    search = rate_grid(
         [1.0, 2.0],
         losses=lambda settings, record: [
             ({**settings, "radius": r}, e) for r, e in enumerate(record["errors"])
@@ -122,7 +122,7 @@ def test_with_several_workers_all_searches_run_at_the_same_time():
     searches = [
         (
             {"method": kind},
-            Climb(lambda settings, kind=kind: Trial(settings["learning_rate"], kind)),
+            climb(lambda settings, kind=kind: Trial(settings["learning_rate"], kind)),
         )
         for kind in "abc"
     ]
@@ -136,7 +136,7 @@ class SmallCase(Case):
     family: str = ""
 
     def search(self, lab):
-        return ({"method": self.family}, grid([1.0, 3.0])) if self.family else None
+        return ({"method": self.family}, rate_grid([1.0, 3.0])) if self.family else None
 
     def job(self, lab, settings, seed):
         return Trial(settings.get("rate", 0.0), self.name, seed)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fwnet.cli.arguments import Device, chosen_device, make_folder
-from fwnet.cli.terminal import print_lines, rounded, say
+from fwnet.cli.terminal import print_lines, reported_errors, rounded
 
 if TYPE_CHECKING:
     from fwnet.experiments import Experiment, Result
@@ -56,7 +56,7 @@ def reproduce(
     device: Device = "auto",
     workers: Annotated[
         int | None,
-        typer.Option(help="Trainings at the same time (default: one per core, at most 16)."),
+        typer.Option(min=1, help="Trainings at the same time (default: one per core, at most 16)."),
     ] = None,
     page: Annotated[
         Path | None,
@@ -65,27 +65,17 @@ def reproduce(
 ) -> None:
     """Measure the paper's tables and figures again, with the baselines, beside its figures."""
     from fwnet.data import DATA_SETS, DATA_VARIABLE
-    from fwnet.errors import FwnetError
     from fwnet.experiments import EXPERIMENTS, Lab, Runner
+    from fwnet.experiments.page import results_page
+    from fwnet.files import write_whole
     from fwnet.progress import progress_bar
-    from fwnet.training import DivergedError
 
-    if not names:
-        if page:
-            _write_page(page, output)
-        else:
-            _list_experiments(output)
-        return
-    for name in names:
-        if name not in (*EXPERIMENTS, "all"):
-            expected = ", ".join((*EXPERIMENTS, "all"))
+    known = (*EXPERIMENTS, "all")
+    for name in names or ():
+        if name not in known:
             raise typer.BadParameter(
-                f"expected some of {expected}, got {name!r}", param_hint="NAMES"
+                f"expected some of {', '.join(known)}, got {name!r}", param_hint="NAMES"
             )
-    if workers is not None and workers < 1:
-        raise typer.BadParameter(f"expected 1 or more, got {workers}", param_hint="--workers")
-    chosen = chosen_device(device)
-    make_folder(output)
     if page and not page.parent.is_dir():
         raise typer.BadParameter(f"{page.parent} is not a folder", param_hint="--page")
     if data is not None:
@@ -95,37 +85,28 @@ def reproduce(
                 param_hint="--data",
             )
         os.environ[DATA_VARIABLE] = str(data.resolve())  # for the worker processes
-    wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
-    count = workers or min(os.cpu_count() or 1, 16)
-    cache = None if quick else output / "runs.jsonl"
-    try:
-        with progress_bar() as progress, Runner(chosen, count, cache, progress, finished) as runner:
+    if not names and not page:
+        _list_experiments(output)
+    if names:
+        chosen = chosen_device(device)
+        make_folder(output)
+        wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
+        count = workers or min(os.cpu_count() or 1, 16)
+        cache = None if quick else output / "runs.jsonl"
+        stopped = "Stopped. The same command continues with the trainings that are not finished."
+        with (
+            reported_errors(lambda: stopped),
+            progress_bar() as progress,
+            Runner(chosen, count, cache, progress, finished) as runner,
+        ):
             for name in wanted:
                 experiment = EXPERIMENTS[name]
                 result = experiment.run(Lab(runner, quick))
                 paths = experiment.write(result, output, "-quick" if quick else "")
                 _print_result(experiment, result, paths)
-    except (ImportError, OSError, FwnetError, DivergedError) as error:
-        say(f"Error: {error}")
-        raise typer.Exit(2) from error
     if page:
-        _write_page(page, output)
-
-
-def _write_page(page: Path, output: Path) -> None:
-    from fwnet.errors import FwnetError
-    from fwnet.experiments.page import results_page
-    from fwnet.files import write_whole
-
-    try:
-        write_whole(page, results_page(output))
-    except OSError as error:
-        raise typer.BadParameter(
-            f"cannot write {page}: {error.strerror}", param_hint="--page"
-        ) from error
-    except FwnetError as error:
-        say(f"Error: {error}")
-        raise typer.Exit(2) from error
+        with reported_errors():
+            write_whole(page, results_page(output))
 
 
 def _list_experiments(output: Path) -> None:

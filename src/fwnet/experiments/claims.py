@@ -12,6 +12,7 @@ from fwnet.experiments.experiment import MissingRowError, Result, Row
 
 Check = Callable[[Result], tuple[bool | None, str]]
 PLAIN_SETTINGS = ("images", "law", "training", "choice")  # their values speak for themselves
+MARKS = {True: "", False: " (worse)", None: " (indistinguishable)"}
 SINGLE_SEED = 0.1  # dB: about as much as networks ever differed by their seed
 
 
@@ -70,11 +71,10 @@ def better(
     theirs: str | Sequence[str],
     by: str = "",
     at: Sequence[Any] | None = None,
-    quantity: str | None = None,
-    ours_at: dict[str, Any] | None = None,
     theirs_at: dict[str, Any] | None = None,
+    **setting: Any,
 ) -> Claim:
-    """Return the claim that a method is better than others at all values of a setting.
+    """Return the claim that a method is better than others, in the quantity of their first rows.
 
     It is indistinguishable where it is so in all comparisons, and does not hold in other cases.
 
@@ -84,28 +84,24 @@ def better(
         theirs: Method or methods that it is compared with.
         by: Setting at whose values they are compared, such as "T".
         at: These values; by default those of the rows of `ours`.
-        quantity: What is compared; by default whatever the first rows have.
-        ours_at: Other settings of the rows of `ours`.
-        theirs_at: Other settings of the rows of `theirs`.
+        theirs_at: Setting of the rows of `theirs`, where it differs.
+        setting: Setting of all rows.
     """
     others = [theirs] if isinstance(theirs, str) else list(theirs)
 
     def check(result: Result) -> tuple[bool | None, str]:
-        mine = ours_at or {}
-        places: list[dict[str, Any]] = [{}]
-        if by:
-            known = at or result.values_of(by, method=ours, quantity=quantity, **mine)
-            places = [{by: value} for value in known]
+        values = at or result.values_of(by, method=ours, **setting)
+        places: list[dict[str, Any]] = [{by: value} for value in values] if by else [{}]
         found: list[bool | None] = []
         parts = []
         for place in places:
-            row = result.find(ours, quantity, **mine, **place)
+            row = result.find(ours, **setting, **place)
             compared = []
             for name in others:
-                other = result.find(name, quantity, **(theirs_at or {}), **place)
+                other = result.find(name, **{**setting, **(theirs_at or {})}, **place)
                 found.append(is_better(row, other))
                 label = f"{name} " if len(others) > 1 else ""
-                compared.append(f"{label}{number(other.ours)}{_mark(found[-1])}")
+                compared.append(f"{label}{number(other.ours)}{MARKS[found[-1]]}")
             where = "".join(f"{named(key, value)}: " for key, value in place.items())
             parts.append(f"{where}{number(row.ours)} against {', '.join(compared)}")
         if not found:
@@ -116,25 +112,18 @@ def better(
     return Claim(text, check)
 
 
-def reaches(
-    text: str,
-    method: str,
-    limit: float | None = None,
-    quantity: str | None = None,
-    **setting: Any,
-) -> Claim:
+def reaches(text: str, method: str, limit: float | None = None, **setting: Any) -> Claim:
     """Return the claim that a method is at least as good as a limit, with the limit's digits.
 
     Args:
         text: The statement.
         method: The method.
         limit: The limit; by default the figure that the paper prints.
-        quantity: What is compared; by default whatever the first row has.
         setting: Setting of the row.
     """
 
     def check(result: Result) -> tuple[bool | None, str]:
-        row = result.find(method, quantity, **setting)
+        row = result.find(method, **setting)
         wanted = row.paper if limit is None else limit
         if wanted is None:
             raise MissingRowError(f"{method} has no figure in the paper")
@@ -178,10 +167,6 @@ def number(value: float) -> str:
 
 def _larger_is_better(quantity: str) -> bool:
     return "PSNR" in quantity or "SSIM" in quantity or "accuracy" in quantity
-
-
-def _mark(is_ours_better: bool | None) -> str:
-    return {True: "", False: " (worse)", None: " (indistinguishable)"}[is_ours_better]
 
 
 def named(key: str, value: Any) -> str:

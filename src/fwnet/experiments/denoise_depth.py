@@ -1,15 +1,13 @@
 """PSNR and learned p by depth, beside DnCNN."""
 
 from fwnet.experiments.claims import Claim, better, is_better, number
-from fwnet.experiments.denoising import DenoisingCase, conv_fwnet, dncnn
+from fwnet.experiments.denoising import conv_fwnet, dncnn
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.image_study import LEARNED_P, PSNR, image_study
 from fwnet.experiments.pictures import Lines, panels
 
 DEPTHS = (2, 4, 8, 16)
-CASES: list[DenoisingCase] = [
-    case for depth in DEPTHS for case in (conv_fwnet(depth), dncnn(depth + 1))
-]
+CASES = [case for depth in DEPTHS for case in (conv_fwnet(depth), dncnn(depth + 1))]
 
 
 def add_layers(lab: Lab, result: Result) -> None:  # noqa: ARG001
@@ -44,9 +42,7 @@ EXPERIMENT = Experiment(
     ),
     claims=(
         *(
-            better(
-                f"{ours.name} is better than {theirs.name}", ours.name, theirs.name, quantity=PSNR
-            )
+            better(f"{ours.name} is better than {theirs.name}", ours.name, theirs.name)
             for ours, theirs in zip(CASES[::2], CASES[1::2], strict=True)
         ),
         Claim("both perform alike when deep (T = 16)", alike_when_deep),

@@ -3,8 +3,10 @@
 from dataclasses import replace
 
 from fwnet.experiments.claims import Claim, is_better, number
-from fwnet.experiments.denoising import MIDDLE, PLAIN, DenoisingCase, Start, conv_fwnet
-from fwnet.experiments.experiment import Experiment, Lab, Result
+from fwnet.experiments.denoising import PLAIN, conv_fwnet
+from fwnet.experiments.experiment import Experiment, Lab, MissingRowError, Result
+from fwnet.experiments.image_study import MIDDLE, ImageCase
+from fwnet.experiments.image_training import Start
 from fwnet.experiments.pictures import Curves, panels
 from fwnet.experiments.runs import UnfinishedError
 from fwnet.experiments.study import choose
@@ -17,7 +19,7 @@ STARTS: dict[str, Start] = {
     "kernels of atoms that vary as patches do (PCA)": "pca",
     "kernels of K-SVD atoms": "ksvd",
 }
-VARIANTS: dict[str, DenoisingCase] = {
+VARIANTS: dict[str, ImageCase] = {
     **{name: replace(BASE, start=start) for name, start in STARTS.items()},
     **{
         f"{RANDOM}, eps = {eps:g}": replace(BASE, options={**BASE.options, "eps": eps})
@@ -62,9 +64,8 @@ def random_kernels_suffice(name: str) -> Claim:
 def residual_is_better(result: Result) -> tuple[bool | None, str]:
     """Return whether our form is better than the authors', each with its best learning rate."""
     found = [row for form in FORMS for row in result.rows if row.method.startswith(form)]
-    result.find(RANDOM)
     if len(found) != 2:
-        result.find("both forms")
+        raise MissingRowError("one of the forms is not measured")
     ours, theirs = found
     return is_better(ours, theirs), f"{number(ours.ours)} against {number(theirs.ours)} dB"
 

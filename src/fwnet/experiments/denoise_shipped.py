@@ -1,18 +1,12 @@
 """The denoising networks of the package on BSD68."""
 
-from dataclasses import dataclass
-
-import torch
-
 from fwnet.experiments.claims import Claim, reaches
-from fwnet.experiments.denoising import LEVELS, MIDDLE, Data, denoising_figures
+from fwnet.experiments.denoising import LEVELS
 from fwnet.experiments.experiment import Experiment, Lab, Result
-from fwnet.experiments.image_study import PSNR, add_tests
+from fwnet.experiments.image_study import MIDDLE, PSNR, ShippedTest, add_tests
+from fwnet.experiments.image_training import Data
 from fwnet.experiments.pictures import Bars, panels
-from fwnet.experiments.runs import Job, Record
-from fwnet.hardware import hardware_name
-from fwnet.models import ImageModel
-from fwnet.zoo import list_models, load_model
+from fwnet.zoo import list_models
 
 # Other networks on the same images: the authors' weights of 16 layers and DnCNN-S, whose public
 # weights were tested with another draw of the noise, and the published figure of CDnCNN for color.
@@ -23,49 +17,22 @@ SPECIFIC = "conv_fwnet_t16.denoise_gray_s"
 BLIND, COLOR = "conv_fwnet_t16.denoise_gray", "conv_fwnet_t16.denoise_color"
 
 
-@dataclass(frozen=True)
-class ShippedTest(Job):
-    """Test a network of the zoo.
-
-    Attributes:
-        name: Name of the network.
-        sha256: Checksum of its file.
-        sigma: Noise level on the scale 0 to 255.
-        data: Whose test images.
-    """
-
-    name: str
-    sha256: str
-    sigma: float
-    data: Data = "berkeley"
-
-    def execute(self, device: torch.device) -> Record:
-        """Return PSNR and SSIM."""
-        model = load_model(self.name, device)
-        assert isinstance(model, ImageModel)
-        return {
-            **denoising_figures(model, self.data, self.sigma, device, model.in_channels == 3),
-            "hardware": f"{hardware_name(device)}, torch {torch.__version__}",
-            "num_parameters": model.num_parameters,
-        }
-
-
 def shipped_tests(lab: Lab) -> list[ShippedTest]:
     """Return the tests of every network at the noise levels that it is for."""
     data: Data = "small" if lab.quick else "berkeley"
-    jobs = []
-    for card in list_models("denoise"):
-        _, has_level, level = card.name.partition("_s")
-        for sigma in [int(level)] if has_level else LEVELS:
-            jobs.append(ShippedTest(card.name, card.sha256, sigma, data))
-    return jobs
+    return [
+        ShippedTest(card.name, card.sha256, {"sigma": sigma}, data)
+        for card in list_models("denoise")
+        for sigma in LEVELS
+        if card.trained_for["sigma"] == sigma or isinstance(card.trained_for["sigma"], list)
+    ]
 
 
 def measure(lab: Lab, result: Result) -> None:
     """Test the networks of the package."""
     jobs = shipped_tests(lab)
     for job, record in zip(jobs, lab.runner.run(jobs), strict=True):
-        add_tests(result, job.name, {"σ": int(job.sigma)}, [record])
+        add_tests(result, job.name, job.task, [record])
 
 
 def blind_is_near(result: Result) -> tuple[bool, str]:
@@ -91,7 +58,6 @@ EXPERIMENT = Experiment(
                 f"16 layers are at or above {name} at σ = {sigma}",
                 f"{SPECIFIC}{sigma}",
                 figures[sigma],
-                PSNR,
                 σ=sigma,
             )
             for name, figures in (("the authors' weights", AUTHORS), ("DnCNN-S", DNCNN_S))
@@ -102,7 +68,6 @@ EXPERIMENT = Experiment(
             "in color, one network for all σ is at or above CDnCNN for σ = 25",
             COLOR,
             CDNCNN,
-            PSNR,
             σ=MIDDLE,
         ),
     ),

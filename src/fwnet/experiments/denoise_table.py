@@ -1,37 +1,33 @@
 """The paper's table of denoising: eight methods at three noise levels."""
 
 import importlib.util
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import torch
-from torch import Tensor
 
 from fwnet.experiments.claims import better, reaches
 from fwnet.experiments.denoising import (
     CONV_LISTA,
     LEVELS,
     PLAIN,
-    Data,
     at_levels,
     conv_fwnet,
     dncnn,
     fc_fwnet,
     fc_lista,
-    images_of,
 )
 from fwnet.experiments.experiment import Experiment, Lab, Result
-from fwnet.experiments.image_study import PSNR, add_tests, figures_of, image_study
+from fwnet.experiments.image_study import PSNR, add_tests, image_study
+from fwnet.experiments.image_training import Data, figures_by_set, images_to_test, learning_images
 from fwnet.experiments.patch_coding import denoise_ksvd, patch_dictionary
 from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.runs import Job, Record
-from fwnet.hardware import hardware_name
 from fwnet.imaging.bm3d import denoise_bm3d
 from fwnet.restoration import Denoising
 
-Method = Literal["KSVD + OMP", "BM3D"]
-METHODS: tuple[Method, Method] = ("KSVD + OMP", "BM3D")
+METHODS: tuple[Literal["KSVD + OMP", "BM3D"], ...] = ("KSVD + OMP", "BM3D")
 OURS, FC_OURS, FC_LISTA = "Conv F-W Net (4 layers)", "FC F-W Net (4 layers)", "FC LISTA (4 layers)"
 PAPER: dict[str, tuple[float, ...]] = {
     FC_LISTA: (29.20, 27.63, 24.33),
@@ -70,37 +66,37 @@ class ClassicalDenoising(Job):
     """
 
     data: Data
-    method: Method
-    sigma: float
+    method: Literal["KSVD + OMP", "BM3D"]
+    sigma: int
 
     def execute(self, device: torch.device) -> Record:
         """Return PSNR and SSIM."""
-        learn, _, test = images_of(self.data)
-        denoise: Callable[[Tensor], Tensor]
+        sigma = self.sigma / 255
+        images = images_to_test(self.data, luma=False)
         if self.method == "BM3D":
-            denoise = lambda x: denoise_bm3d(x, self.sigma / 255)  # noqa: E731
+            denoise = partial(denoise_bm3d, sigma=sigma)
         else:
-            options = {} if self.data == "berkeley" else {"num_patches": 2_000, "num_rounds": 2}
-            count = 512 if self.data == "berkeley" else 64
-            pictures = [learn[index][0, 0] for index in range(len(learn))]
-            atoms = patch_dictionary(pictures, count, **options).to(device)
-            denoise = lambda x: denoise_ksvd(x.to(device), self.sigma / 255, atoms).cpu()  # noqa: E731
-        noise = Denoising(self.sigma / 255)
-        figures = figures_of(noise, test, lambda example: denoise(example.degraded))
-        hardware = f"{hardware_name(device)}, torch {torch.__version__}"
-        return {"sigma": self.sigma, **figures, "hardware": hardware}
+            learn, _ = learning_images(self.data, luma=False)
+            small = {"num_atoms": 64, "num_patches": 2_000, "num_rounds": 2}
+            atoms = patch_dictionary(learn, **(small if self.data == "small" else {})).to(device)
+            denoise = partial(denoise_ksvd, sigma=sigma, dictionary=atoms)
+        return {
+            "tests": figures_by_set(
+                Denoising(sigma), images, lambda one: denoise(one.degraded.to(device)).cpu()
+            )
+        }
 
 
 def add_classical(lab: Lab, result: Result) -> None:
     """Measure the methods that are not networks; BM3D only where it is installed."""
     for method in METHODS:
-        for index, sigma in enumerate(LEVELS[:1] if lab.quick else LEVELS):
+        paper = {} if lab.quick else dict(zip(LEVELS, PAPER[method], strict=True))
+        for sigma in LEVELS[:1] if lab.quick else LEVELS:
             job = ClassicalDenoising("small" if lab.quick else "berkeley", method, sigma)
             installed = method != "BM3D" or importlib.util.find_spec("bm3d") is not None
             if lab.runner.knows(job) or (installed and not lab.runner.finished_only):
-                (record,) = lab.runner.run([job])
-                paper = None if lab.quick else PAPER[method][index]
-                add_tests(result, method, {"σ": sigma}, [record], [record], paper)
+                records = lab.runner.run([job])
+                add_tests(result, method, {"sigma": sigma}, records, paper, records)
 
 
 EXPERIMENT = Experiment(
@@ -112,13 +108,13 @@ EXPERIMENT = Experiment(
     panels(Bars(quantity=PSNR, by="σ", title="σ = "), width=4.6),
     claims=(
         *(
-            reaches(f"{name} reaches the paper's PSNR at σ = {sigma}", name, None, PSNR, σ=sigma)
+            reaches(f"{name} reaches the paper's PSNR at σ = {sigma}", name, σ=sigma)
             for name in (FC_OURS, OURS)
             for sigma in LEVELS
         ),
-        better(f"{FC_OURS} is better than {FC_LISTA}", FC_OURS, FC_LISTA, "σ", quantity=PSNR),
+        better(f"{FC_OURS} is better than {FC_LISTA}", FC_OURS, FC_LISTA, "σ"),
         *(
-            better(f"{OURS} is better than {name}", OURS, name, "σ", quantity=PSNR)
+            better(f"{OURS} is better than {name}", OURS, name, "σ")
             for name in (
                 "Conv LISTA (4 layers)",
                 "DnCNN (4 layers)",

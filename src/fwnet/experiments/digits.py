@@ -25,16 +25,15 @@ from fwnet.data import Digits, keyed_generator, load_mnist, small_digits
 from fwnet.experiments.experiment import Lab
 from fwnet.experiments.feed_forward import FeedForward
 from fwnet.experiments.runs import Job, Record
-from fwnet.experiments.study import Case, Grid, Settings
-from fwnet.hardware import hardware_name
+from fwnet.experiments.study import Case, Search, Settings, grid
 from fwnet.metrics import error_rate
 from fwnet.models import MODELS, CodeClassifier, CodingNetwork, Model
 from fwnet.training import (
     Classification,
     CodeRegression,
     DivergedError,
+    Task,
     TrainingConfig,
-    TrainingResult,
     TrainingRun,
     train,
 )
@@ -69,6 +68,7 @@ TRAINING: dict[str, Any] = {
     "average": 0.999,
 }
 ADVERSARIAL_RADII = (0.0, 1.0, 1.5)
+LONGER_EPOCHS = 200
 QUICK_EPOCHS = 2
 QUICK_SETTINGS = {"num_epochs": QUICK_EPOCHS, "average": 0.9}
 
@@ -78,29 +78,20 @@ class DigitFeatures:
     """What networks see of digits.
 
     Attributes:
+        digits: Images and labels.
         x: Training images after PCA, (count, n).
-        labels: Their digits.
-        codes: Their structured codes, (count, m).
-        dictionary: D, (n, m).
         test_x: Test images after PCA.
-        test_labels: Their digits.
+        codes: Structured codes of the training images, (count, m).
+        dictionary: D, (n, m).
         axes: Matrix that turns a column of D into an image, (n, height·width).
-        images: The digits themselves.
     """
 
+    digits: Digits
     x: Tensor
-    labels: Tensor
+    test_x: Tensor
     codes: Tensor
     dictionary: Tensor
-    test_x: Tensor
-    test_labels: Tensor
     axes: Tensor
-    images: Digits
-
-
-def data_of(lab: Lab) -> Data:
-    """Return MNIST, or for a quick look the small digits that need no download."""
-    return "small" if lab.quick else "mnist"
 
 
 @lru_cache(maxsize=2)
@@ -116,16 +107,9 @@ def digit_features(data: Data, num_validation: int = 0) -> DigitFeatures:
     x = (pixels - mean) @ axes.T
     structured = structured_codes(x, digits.labels, [per_digit] * NUM_CLASSES)
     test_x = (digits.test_images.double() - mean) @ axes.T
-    return DigitFeatures(
-        x.float(),
-        digits.labels,
-        structured.codes(x, digits.labels).float(),
-        structured.dictionary.float(),
-        test_x.float(),
-        digits.test_labels,
-        axes.float(),
-        digits,
-    )
+    codes = structured.codes(x, digits.labels)
+    parts = (x, test_x, codes, structured.dictionary, axes)
+    return DigitFeatures(digits, *(part.float() for part in parts))
 
 
 @dataclass(frozen=True)
@@ -158,33 +142,23 @@ class DigitTraining(Job):
     def execute(self, device: torch.device) -> Record:
         """Return an outcome for each training, with errors in percent."""
         features = digit_features(self.data, self.num_validation)
-        record: Record = {"hardware": f"{hardware_name(device)}, torch {torch.__version__}"}
+        record: Record = {}
         encoder = None
-        if self.model != "FeedForward":
+        if self.pretraining is not None:
+            kind: Any = MODELS[self.model]
+            encoder = kind.from_dictionary(features.dictionary, **self.options)
+            task = CodeRegression(features.x, features.codes)
             try:
-                encoder = self._learn_codes(features, device, record)
+                record["pretraining"] = self._train(encoder, task, self.pretraining, device)
             except DivergedError as error:
                 failed = {"error": None, "diverged": str(error)}
-                return {**record, "outcomes": [failed] * len(self.trainings)}
+                return {"outcomes": [failed] * len(self.trainings)}
             if self.logistic:
                 record["logistic_error"] = logistic_error(encoder, features)
         record["outcomes"] = [
             self._learn_digits(encoder, features, settings, device) for settings in self.trainings
         ]
         return record
-
-    def _learn_codes(
-        self, features: DigitFeatures, device: torch.device, record: Record
-    ) -> CodingNetwork:
-        kind: Any = MODELS[self.model]
-        network = kind.from_dictionary(features.dictionary, **self.options)
-        assert isinstance(network, CodingNetwork)
-        if self.pretraining is not None:
-            config = TrainingConfig(**self.pretraining, seed=self.seed)
-            task = CodeRegression(features.x, features.codes)
-            result = train(network, task, config, TrainingRun(device=device))
-            record["pretraining"] = _report(network, result)
-        return network
 
     def _learn_digits(
         self,
@@ -193,27 +167,24 @@ class DigitTraining(Job):
         settings: dict[str, Any],
         device: torch.device,
     ) -> dict[str, Any]:
-        generator = keyed_generator(self.seed, "weights")
+        generator, digits = keyed_generator(self.seed, "weights"), features.digits
         x, test_x = features.x, features.test_x
         network: Model
         if encoder is None:
-            x, test_x = features.images.images, features.images.test_images
+            x, test_x = digits.images, digits.test_images
             network = FeedForward(
                 x.shape[1], num_classes=NUM_CLASSES, generator=generator, **self.options
             )
         else:
             network = CodeClassifier.on(encoder, NUM_CLASSES, generator=generator)
         rest = {name: value for name, value in settings.items() if name != "neighbors"}
-        radius = settings.get("neighbors", 0.0)
-        task = Classification(x, features.labels, adversarial_radius=radius)
+        task = Classification(x, digits.labels, adversarial_radius=settings["neighbors"])
         try:
-            result = train(
-                network, task, TrainingConfig(**rest, seed=self.seed), TrainingRun(device=device)
-            )
+            report = self._train(network, task, rest, device)
         except DivergedError as error:
             return {"error": None, "diverged": str(error)}
         scores = _outputs(network, test_x)
-        percent = 100 * error_rate(scores, features.test_labels).item()
+        percent = 100 * error_rate(scores, digits.test_labels).item()
         if self.num_validation:  # of a network that chooses settings nothing else is needed
             return {"error": percent}
         outcome = {
@@ -221,11 +192,25 @@ class DigitTraining(Job):
             "num_parameters": network.num_parameters,
             "num_weights": sum(w.numel() for w in network.parameters() if w.ndim == 2),
             "predicted": "".join(str(digit) for digit in scores.argmax(-1).tolist()),
-            **_report(network, result),
+            **report,
         }
         if self.portrait and isinstance(network, CodeClassifier):
             outcome["portrait"] = _portrait(network, features)
         return outcome
+
+    def _train(
+        self, network: Model, task: Task, settings: dict[str, Any], device: torch.device
+    ) -> dict[str, Any]:
+        """Train, and return where the training ended and p by epoch."""
+        config = TrainingConfig(**settings, seed=self.seed)
+        result = train(network, task, config, TrainingRun(device=device))
+        report = {
+            "loss": _short([result.history[-1]["loss"]])[0],
+            "seconds": round(result.seconds, 2),
+            **network.watched(),
+        }
+        curve = [epoch["p"] for epoch in result.history if "p" in epoch]
+        return {**report, "p_by_epoch": _short(curve)} if curve else report
 
 
 def logistic_error(encoder: CodingNetwork, features: DigitFeatures) -> float:
@@ -239,8 +224,8 @@ def logistic_error(encoder: CodingNetwork, features: DigitFeatures) -> float:
     codes, test_codes = (_outputs(encoder, part).numpy() for part in (features.x, features.test_x))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        regression.fit(codes, features.labels.numpy())
-    wrong: np.ndarray = regression.predict(test_codes) != features.test_labels.numpy()
+        regression.fit(codes, features.digits.labels.numpy())
+    wrong: np.ndarray = regression.predict(test_codes) != features.digits.test_labels.numpy()
     return 100 * float(wrong.mean())
 
 
@@ -248,19 +233,6 @@ def _outputs(network: Model, x: Tensor) -> Tensor:
     where = next(network.parameters()).device
     with torch.no_grad():
         return torch.cat([network(part.to(where)).cpu() for part in x.split(10_000)])
-
-
-def _report(network: Model, result: TrainingResult) -> dict[str, Any]:
-    """Return where a training ended, and p by epoch."""
-    report = {
-        "loss": _short([result.history[-1]["loss"]])[0],
-        "seconds": round(result.seconds, 2),
-        **network.watched(),
-    }
-    curve = [epoch["p"] for epoch in result.history if "p" in epoch]
-    if curve:
-        report["p_by_epoch"] = _short(curve)
-    return report
 
 
 def _portrait(network: CodeClassifier, features: DigitFeatures) -> dict[str, Any]:
@@ -271,7 +243,7 @@ def _portrait(network: CodeClassifier, features: DigitFeatures) -> dict[str, Any
     images = learned @ features.axes
     codes = network.encode(features.test_x.to(next(network.parameters()).device)).detach().cpu()
     means = torch.stack(
-        [codes[features.test_labels == k].abs().mean(0) for k in range(NUM_CLASSES)]
+        [codes[features.digits.test_labels == k].abs().mean(0) for k in range(NUM_CLASSES)]
     )
     largest = images.abs().amax(1, keepdim=True)
     return {
@@ -315,9 +287,9 @@ class DigitCase(Case):
         logistic = self.model == "FWNet" and len(self.radii) > 1
         return replace(self._job(lab, settings, radii, seed), logistic=logistic)
 
-    def longer_job(self, lab: Lab, settings: Settings, num_epochs: int) -> DigitTraining:
+    def longer_job(self, lab: Lab, settings: Settings) -> DigitTraining:
         """Return a longer training with the chosen settings and one seed."""
-        longer = replace(self, training={**self.training, "num_epochs": num_epochs})
+        longer = replace(self, training={**self.training, "num_epochs": LONGER_EPOCHS})
         radii = [settings["adversarial_radius"]]
         return replace(longer._job(lab, settings, radii, SEEDS[0]), portrait=True)
 
@@ -346,7 +318,7 @@ class DigitCase(Case):
             for name, value in settings.items()
             if name not in ("weight_decay", "adversarial_radius")
         }
-        data = data_of(lab)
+        data: Data = "small" if lab.quick else "mnist"
         return DigitTraining(
             data,
             self.model,
@@ -357,14 +329,14 @@ class DigitCase(Case):
             seed=seed,
         )
 
-    def search(self, lab: Lab) -> tuple[dict[str, Any], Grid]:
+    def search(self, lab: Lab) -> tuple[dict[str, Any], Search]:
         """Return the search for arguments of the model, weight decay and adversarial radius."""
         candidates = [
             {**choice, "weight_decay": decay}
             for choice, decay in itertools.product(self.choices, self.decays)
         ]
         radii = self.radii[:2] if lab.quick else self.radii
-        grid = Grid(
+        search = grid(
             candidates[:1] if lab.quick else candidates,
             lambda settings: self.trial(lab, settings, radii),
             lambda settings, record: [
@@ -372,7 +344,7 @@ class DigitCase(Case):
                 for radius, outcome in zip(radii, record["outcomes"], strict=True)
             ],
         )
-        return {"method": self.name}, grid
+        return {"method": self.name}, search
 
     def seeds(self, lab: Lab) -> tuple[int, ...]:
         """Return three seeds, or two for a quick look."""

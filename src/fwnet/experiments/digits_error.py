@@ -3,20 +3,16 @@
 import itertools
 from typing import Any
 
-from matplotlib.figure import Figure
-
 from fwnet.experiments.claims import Claim, better, is_better, reaches
 from fwnet.experiments.digits import DigitCase, outcome_of
 from fwnet.experiments.experiment import Experiment, Lab, Result
-from fwnet.experiments.pictures import color, marker, new_figure, tidy
-from fwnet.experiments.runs import Record
-from fwnet.experiments.study import Measured, measure_cases
+from fwnet.experiments.pictures import Bars, panels
+from fwnet.experiments.study import measure_cases
 
 PLAIN, ADVERSARIAL = "images alone", "adversarial training"
 LOGISTIC, LONG = "logistic regression on codes", "longer"
 BEST = "F-W Net, trained longer"
 QUANTITY, OF_ONE_SEED = "test error, %", "error of one seed, %"
-LONGER_EPOCHS = 200
 MLP_DECAYS, LCOD_DECAYS = (1e-4, 5e-4), (1e-4, 1e-3)
 LCOD_TRAINING: dict[str, Any] = {"learning_rate": 0.3, "num_epochs": 50}
 MLPS = tuple(
@@ -74,38 +70,31 @@ DEEPEST = F_W_NETS[-1].name
 def measure(lab: Lab, result: Result) -> None:
     """Train every network with three seeds; the deepest once more, and longer."""
     networks = (MLPS[0], LCODS[0], F_W_NETS[-1]) if lab.quick else NETWORKS
-    for measured in measure_cases(lab, result, networks):
-        _add_rows(result, measured)
-        if measured.case.name == DEEPEST:
-            job = measured.case.longer_job(lab, measured.settings, LONGER_EPOCHS)
-            (record,) = lab.runner.run([job])
-            outcome = outcome_of(record, 0)
-            radius = measured.settings["adversarial_radius"]
-            setting = _setting(measured, radius, LONG) | {"epochs": len(outcome["p_by_epoch"])}
+    for one in measure_cases(lab, result, networks):
+        name, records, settings = one.case.name, one.records, one.settings
+        c = {"c": settings["radius"]} if "radius" in settings else {}
+        decay = {"weight decay": settings["weight_decay"]}
+        radius = settings["adversarial_radius"]
+        for index, size in enumerate(sorted({0.0, radius})):
+            outcomes = [outcome_of(record, index) for record in records]
+            how = {"training": ADVERSARIAL if size else PLAIN}
+            setting = {**how, **c, **decay, "adversarial radius": size}
+            errors = [outcome["error"] for outcome in outcomes]
+            result.add(name, setting, QUANTITY, errors, outcomes, PAPER[name])
+        if "logistic_error" in records[0]:
+            setting = {**c, "adversarial radius": 0.0}
+            errors = one.values("logistic_error")
+            result.add(name, {"training": LOGISTIC, **setting}, QUANTITY, errors)
+            values = one.values("outcomes", -1, "p")
+            result.add(name, {"training": "all", **setting}, "learned p", values)
+        last = records[0]["outcomes"][-1]
+        result.curves[name] = {key: last[key] for key in ("num_weights", "num_parameters")}
+        if name == DEEPEST:
+            job = one.case.longer_job(lab, settings)
+            outcome = outcome_of(lab.runner.run([job])[0], 0)
+            setting = {"training": LONG, **c, **decay, "adversarial radius": radius}
+            setting["epochs"] = len(outcome["p_by_epoch"])
             result.add(BEST, setting, OF_ONE_SEED, [outcome["error"]], [outcome])
-
-
-def _setting(measured: Measured[DigitCase], radius: float, how: str) -> dict[str, Any]:
-    settings = measured.settings
-    c = {"c": settings["radius"]} if "radius" in settings else {}
-    decay = {} if how == LOGISTIC else {"weight decay": settings["weight_decay"]}
-    return {"training": how, **c, **decay, "adversarial radius": radius}
-
-
-def _add_rows(result: Result, measured: Measured[DigitCase]) -> None:
-    name, records = measured.case.name, measured.records
-    for index, radius in enumerate(sorted({0.0, measured.settings["adversarial_radius"]})):
-        outcomes: list[Record] = [outcome_of(record, index) for record in records]
-        setting = _setting(measured, radius, ADVERSARIAL if radius else PLAIN)
-        errors = [outcome["error"] for outcome in outcomes]
-        result.add(name, setting, QUANTITY, errors, outcomes, PAPER[name])
-    if "logistic_error" in records[0]:
-        setting = _setting(measured, 0.0, LOGISTIC)
-        result.add(name, setting, QUANTITY, measured.values("logistic_error"))
-        values = measured.values("outcomes", -1, "p")
-        result.add(name, setting | {"training": "all"}, "learned p", values)
-    last = records[0]["outcomes"][-1]
-    result.curves[name] = {key: last[key] for key in ("num_weights", "num_parameters")}
 
 
 def falls_with_every_layer(result: Result) -> tuple[bool, str]:
@@ -115,55 +104,26 @@ def falls_with_every_layer(result: Result) -> tuple[bool, str]:
     return held, ", ".join(f"{row.method} {row.ours:.2f}" for row in rows)
 
 
-def draw(result: Result) -> Figure:
-    """Draw the errors of all networks by the number of weights."""
-    figure, axis = new_figure(width=8.5)
-    names = [name for name in [*PAPER, BEST] if result.select(name)]
-    for index, name in enumerate(names):
-        weights = result.curves[name if name in result.curves else DEEPEST]["num_weights"]
-        for row in result.select(name):
-            how = row.setting.get("training")
-            if row.quantity == "learned p" or how == LOGISTIC:
-                continue
-            axis.errorbar(
-                [weights],
-                [row.ours],
-                [row.spread or 0],
-                marker=marker(index),
-                markerfacecolor="white" if how == PLAIN else None,
-                color=color(index, len(names)),
-                capsize=3,
-                linestyle="none",
-                label=name if name == BEST else f"{name}, {how}",
-            )
-            if row.paper is not None and how == PLAIN:
-                axis.plot([weights], [row.paper], "x", color=color(index, len(names)))
-    tidy(
-        axis,
-        legend_beside=True,
-        xscale="log",
-        xlabel="weights",
-        ylabel=QUANTITY,
-        title="handwritten digits (crosses: the paper)",
-    )
-    return figure
-
-
 EXPERIMENT = Experiment(
     "digits-error",
     "Handwritten digits: MLPs, LCoD and F-W Net",
     "F-W Net has a lower error than MLPs and LCoD with as many parameters, and it falls with every "
     "layer; joint training is marginally but consistently better than logistic regression.",
     measure,
-    draw,
+    panels(
+        *(
+            Bars(quantity=QUANTITY, where={"training": how}, title=how, from_zero=True)
+            for how in (PLAIN, ADVERSARIAL)
+        )
+    ),
     claims=(
         *(
             better(
                 f"joint training of {network.name} is better than logistic regression on its codes",
                 network.name,
                 network.name,
-                ours_at={"training": PLAIN},
                 theirs_at={"training": LOGISTIC},
+                training=PLAIN,
             )
             for network in F_W_NETS
         ),
@@ -172,8 +132,7 @@ EXPERIMENT = Experiment(
                 f"{DEEPEST} is better than {network.name} ({how})",
                 DEEPEST,
                 network.name,
-                ours_at={"training": how},
-                theirs_at={"training": how},
+                training=how,
             )
             for how in (PLAIN, ADVERSARIAL)
             for network in (*MLPS, *LCODS)

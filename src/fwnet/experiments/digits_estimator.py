@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -11,7 +10,6 @@ from fwnet.experiments.claims import Claim, number
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.runs import Job, Record
-from fwnet.hardware import hardware_name
 
 OURS, LOGISTIC = "FWNetClassifier", "LogisticRegression"
 NAMES = (OURS, LOGISTIC, "MLPClassifier", "SVC")
@@ -38,41 +36,35 @@ class EstimatorScore(Job):
         """Return the error on the test part, in percent, and the seconds of fitting."""
         from sklearn.datasets import load_digits
         from sklearn.decomposition import PCA
+        from sklearn.linear_model import LogisticRegression
         from sklearn.model_selection import train_test_split
+        from sklearn.neural_network import MLPClassifier
         from sklearn.pipeline import make_pipeline
+        from sklearn.svm import SVC
 
+        ours = FWNetClassifier(random_state=self.split, device=str(device))
+        estimators = {
+            OURS: ours.set_params(max_iter=self.max_iter or ours.max_iter),
+            LOGISTIC: LogisticRegression(max_iter=5_000),
+            "MLPClassifier": MLPClassifier(max_iter=1_000, random_state=self.split),
+            "SVC": SVC(),
+        }
         pixels, labels = load_digits(return_X_y=True)
         x, test_x, y, test_y = train_test_split(
             pixels, labels, test_size=0.25, stratify=labels, random_state=self.split
         )
-        pipeline = make_pipeline(PCA(), self._estimator(device))
+        pipeline = make_pipeline(PCA(), estimators[self.name])
         start = time.perf_counter()
         pipeline.fit(x, y)
         seconds = time.perf_counter() - start
         record = {
             "error": 100 * (1 - float(pipeline.score(test_x, test_y))),
             "seconds": seconds,
-            "hardware": f"{hardware_name(device)}, torch {torch.__version__}",
         }
         if self.name == OURS:
-            record["p"] = pipeline[-1].p_
-            record["num_parameters"] = pipeline[-1].network_.num_parameters
+            record["p"] = ours.p_
+            record["num_parameters"] = ours.network_.num_parameters
         return record
-
-    def _estimator(self, device: torch.device) -> Any:
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.neural_network import MLPClassifier
-        from sklearn.svm import SVC
-
-        if self.name == OURS:
-            classifier = FWNetClassifier(random_state=self.split, device=str(device))
-            return classifier.set_params(max_iter=self.max_iter or classifier.max_iter)
-        kinds = {
-            LOGISTIC: LogisticRegression(max_iter=5_000),
-            "MLPClassifier": MLPClassifier(max_iter=1_000, random_state=self.split),
-            "SVC": SVC(),
-        }
-        return kinds[self.name]
 
 
 def measure(lab: Lab, result: Result) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from fwnet.experiments.digits import NUM_CLASSES, data_of, digit_features
-from fwnet.experiments.digits_error import F_W_NETS, LONGER_EPOCHS, MLPS
+from fwnet.experiments.digits import NUM_CLASSES, Data, digit_features
+from fwnet.experiments.digits_error import F_W_NETS, MLPS
 from fwnet.experiments.experiment import Experiment, Lab, Result
-from fwnet.experiments.pictures import color, tidy
+from fwnet.experiments.pictures import color
 from fwnet.experiments.study import measure_cases
 
 MOST_SHOWN = 60
@@ -21,9 +21,9 @@ def measure(lab: Lab, result: Result) -> None:
     """Look at the deepest network with all seeds, its longer training, and one MLP."""
     mlp = MLPS[0 if lab.quick else 1]
     ours, other = measure_cases(lab, result, (F_W_NETS[-1], mlp))
-    (longest,) = lab.runner.run([ours.case.longer_job(lab, ours.settings, LONGER_EPOCHS)])
-    data = data_of(lab)
-    labels = digit_features(data).test_labels.numpy()
+    (longest,) = lab.runner.run([ours.case.longer_job(lab, ours.settings)])
+    data: Data = "small" if lab.quick else "mnist"
+    labels = digit_features(data).digits.test_labels.numpy()
     predicted, by_other = (
         np.array(
             [[int(digit) for digit in text] for text in one.values("outcomes", -1, "predicted")]
@@ -67,7 +67,7 @@ def measure(lab: Lab, result: Result) -> None:
 
 def draw(result: Result) -> Figure:
     """Draw atoms, mean codes, p by epoch, and the images that every seed misreads."""
-    digits = digit_features(result.curves["data"]).images
+    digits = digit_features(result.curves["data"]).digits
     figure = Figure(figsize=(13, 11), layout="constrained")
     halves: Any = figure.subfigures(2, 1, height_ratios=[1.15, 1])
     top, bottom = halves
@@ -87,7 +87,8 @@ def draw(result: Result) -> Figure:
         )
     before = result.curves["pretraining epochs"]
     exponents.axvline(before, color="0.6", linestyle=":", linewidth=1)
-    tidy(exponents, xlabel="epoch (dotted: from codes to digits)", ylabel="p", title="learned p")
+    exponents.set(xlabel="epoch (dotted: from codes to digits)", ylabel="p", title="learned p")
+    exponents.legend(frameon=False)
     _draw_misread(bottom, result.curves["always misread"], digits)
     return figure
 

@@ -122,7 +122,21 @@ class Result:
         paper: float | None = None,
     ) -> None:
         """Append the row of values that were measured with several seeds."""
-        self.rows.append(row_of(method, setting, quantity, values, records, paper))
+        trained = [record for record in records if "seconds" in record]
+        hardware = {record["hardware"] for record in trained if "hardware" in record}
+        row = Row(
+            method,
+            setting,
+            quantity,
+            ours=statistics.fmean(values),
+            paper=paper,
+            spread=statistics.stdev(values) if len(values) > 1 else None,
+            values=list(values),
+            num_parameters=trained[0].get("num_parameters") if trained else None,
+            seconds=statistics.fmean(record["seconds"] for record in trained) if trained else None,
+            hardware=" and ".join(sorted(hardware)) or None,
+        )
+        self.rows.append(row)
 
     def save(self, path: Path) -> None:
         """Write the result as JSON, whole or not at all."""
@@ -189,30 +203,6 @@ class Experiment:
         result.save(data)
         self.draw(result).savefig(picture, dpi=130)
         return [data, picture]
-
-
-def row_of(
-    method: str,
-    setting: dict[str, Any],
-    quantity: str,
-    values: Sequence[float],
-    records: Sequence[Record] = (),
-    paper: float | None = None,
-) -> Row:
-    """Return the row of values that were measured with several seeds."""
-    trained = [record for record in records if "seconds" in record]
-    return Row(
-        method,
-        setting,
-        quantity,
-        ours=statistics.fmean(values),
-        paper=paper,
-        spread=statistics.stdev(values) if len(values) > 1 else None,
-        values=list(values),
-        num_parameters=trained[0].get("num_parameters") if trained else None,
-        seconds=statistics.fmean(r["seconds"] for r in trained) if trained else None,
-        hardware=" and ".join(sorted({r["hardware"] for r in trained if "hardware" in r})) or None,
-    )
 
 
 def _rounded(value: Any) -> Any:

@@ -17,32 +17,11 @@ MARKERS = "osD^v<>PX*hd"
 MOST_OF_ONE_HUE = 6
 
 
-def new_figure(columns: int = 1, rows: int = 1, width: float = 5.2) -> tuple[Figure, Any]:
-    """Return a figure with its axes, as an array if there are several."""
-    figure = Figure(figsize=(width * columns, 3.9 * rows), layout="constrained")
-    return figure, figure.subplots(rows, columns)
-
-
 def color(index: int, count: int) -> Any:
     """Return a color: from dark to light for a few, otherwise of different hues."""
     if count <= MOST_OF_ONE_HUE:
         return mpl.colormaps["viridis"](0.92 * index / max(1, count - 1))
     return mpl.colormaps["tab20" if count > 10 else "tab10"](index)
-
-
-def marker(index: int) -> str:
-    """Return a shape that goes with a color."""
-    return MARKERS[index % len(MARKERS)]
-
-
-def tidy(axis: Axes, legend: bool = True, legend_beside: bool = False, **labels: Any) -> None:
-    """Label the axes and remove the upper and right frame."""
-    axis.set(**labels)
-    axis.spines[["top", "right"]].set_visible(False)
-    if legend_beside:
-        axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.02, 0.5))
-    elif legend:
-        axis.legend(frameon=False, fontsize=8)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +66,11 @@ class Panel(ABC):
 
     def finish(self, axis: Axes, **labels: Any) -> None:
         """Set title, labels and legend."""
-        has_legend = bool(self.legend) and bool(axis.get_legend_handles_labels()[0])
-        beside = has_legend and self.legend == "beside"
-        tidy(axis, has_legend, beside, **{**labels, "title": self.title, **self.labels})
+        axis.set(**{**labels, "title": self.title, **self.labels})
+        axis.spines[["top", "right"]].set_visible(False)
+        if self.legend and axis.get_legend_handles_labels()[0]:
+            beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.02, 0.5)}
+            axis.legend(frameon=False, fontsize=8, **(beside if self.legend == "beside" else {}))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +105,7 @@ class Lines(Panel):
                 [row.ours for row in rows],
                 [row.spread or 0 for row in rows],
                 capsize=3,
-                marker=marker(index),
+                marker=MARKERS[index % len(MARKERS)],
                 markersize=5,
                 color=shade,
                 label=label,
@@ -205,9 +186,9 @@ def panels(
         listed = [panel for part in parts for panel in part.repeated(result)]
         across = min(columns or len(listed), len(listed))
         down = -(-len(listed) // across)
-        figure, axes = new_figure(across, down, width)
-        places = axes.flat if len(listed) > 1 else [axes]
-        for axis, panel in zip(places, listed, strict=False):
+        figure = Figure(figsize=(width * across, 3.9 * down), layout="constrained")
+        axes = figure.subplots(down, across, squeeze=False)
+        for axis, panel in zip(axes.flat, listed, strict=False):
             panel.draw(axis, result)
         return figure
 

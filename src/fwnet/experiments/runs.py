@@ -16,6 +16,7 @@ from typing import Any, Self
 import torch
 
 from fwnet.errors import FwnetError
+from fwnet.hardware import hardware_name
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.version import __version__
 
@@ -46,9 +47,10 @@ class Job(ABC):
 
 
 def execute(job: Job, folder: Path | None, device: torch.device) -> Record:
-    """Execute a job in a process that may have executed others."""
+    """Execute a job in a process that may have executed others; its record names the hardware."""
     torch.compiler.reset()  # torch limits how many networks a process compiles
-    return job.execute_in(folder, device)
+    hardware = f"{hardware_name(device)}, torch {torch.__version__}"
+    return {"hardware": hardware, **job.execute_in(folder, device)}
 
 
 class Runner(AbstractContextManager["Runner"]):

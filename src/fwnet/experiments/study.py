@@ -13,77 +13,65 @@ from fwnet.experiments.runs import Job, Record, UnfinishedError
 from fwnet.training import DivergedError
 
 Settings = dict[str, Any]
+# Returns the settings that were tried, each with its loss; inf where a training diverged.
+Search = Callable[[Lab], list[tuple[Settings, float]]]
 BY_CHANCE = 0.03  # dB: two short trainings with the same settings differ by this much and more
 MOST_THREADS = 64
 
 
-class Search(ABC):
-    """A way to choose settings by validation figures."""
+def grid(
+    candidates: Sequence[Settings],
+    trial: Callable[[Settings], Job],
+    losses: Callable[[Settings, Record], list[tuple[Settings, float | None]]] = (
+        lambda settings, record: [(settings, record["error"])]
+    ),
+) -> Search:
+    """Return a search that tries a list of settings, all at the same time.
 
-    @abstractmethod
-    def try_all(self, lab: Lab) -> list[tuple[Settings, float]]:
-        """Return the settings that were tried, each with its loss; inf where it diverged."""
-
-
-@dataclass(frozen=True)
-class Grid(Search):
-    """Try a list of settings.
-
-    Attributes:
+    Args:
         candidates: The settings.
         trial: Function that returns the training that tries one of them.
-        losses: Function that returns what was tried with a record, with losses. By default the
+        losses: Function that returns what was tried with a record, with losses; by default the
             error of the record.
     """
 
-    candidates: Sequence[Settings]
-    trial: Callable[[Settings], Job]
-    losses: Callable[[Settings, Record], list[tuple[Settings, float | None]]] = (
-        lambda settings, record: [(settings, record["error"])]
-    )
-
-    def try_all(self, lab: Lab) -> list[tuple[Settings, float]]:
-        """Try all of them at the same time."""
-        records = lab.runner.run([self.trial(settings) for settings in self.candidates])
+    def search(lab: Lab) -> list[tuple[Settings, float]]:
+        records = lab.runner.run([trial(settings) for settings in candidates])
         return [
             (tried, loss if loss is not None and math.isfinite(loss) else math.inf)
-            for settings, record in zip(self.candidates, records, strict=True)
-            for tried, loss in self.losses(settings, record)
+            for settings, record in zip(candidates, records, strict=True)
+            for tried, loss in losses(settings, record)
         ]
 
+    return search
 
-@dataclass(frozen=True)
-class Climb(Search):
-    """Double the learning rate while that improves validation PSNR, then halve it likewise.
 
-    It is not halved if doubling it once improves PSNR by more than chance may.
+def climb(trial: Callable[[Settings], Job], start: float = 2e-3) -> Search:
+    """Return a search that doubles the learning rate while that improves validation PSNR.
 
-    Attributes:
-        trial: Function that returns the training that tries a learning rate.
-        start: First learning rate.
+    Then it halves it likewise, unless doubling it once improved PSNR by more than chance may. The
+    loss is minus PSNR.
     """
 
-    trial: Callable[[Settings], Job]
-    start: float = 2e-3
+    def search(lab: Lab) -> list[tuple[Settings, float]]:
+        def psnr(rate: float) -> float:
+            (record,) = lab.runner.run([trial({"learning_rate": rate})])
+            value: float | None = record["validation"]
+            return -math.inf if value is None else value
 
-    def try_all(self, lab: Lab) -> list[tuple[Settings, float]]:
-        """Try one learning rate after the other; the loss is minus PSNR."""
-        tried = {self.start: self._psnr(lab, self.start)}
+        tried = {start: psnr(start)}
         for factor in () if lab.quick else (2.0, 0.5):
-            rate = self.start
+            rate = start
             while True:
-                tried[rate * factor] = self._psnr(lab, rate * factor)
+                tried[rate * factor] = psnr(rate * factor)
                 if tried[rate * factor] <= tried[rate]:
                     break
                 rate *= factor
-            if tried[2 * self.start] > tried[self.start] + BY_CHANCE:
+            if tried[2 * start] > tried[start] + BY_CHANCE:
                 break
         return [({"learning_rate": rate}, -tried[rate]) for rate in sorted(tried)]
 
-    def _psnr(self, lab: Lab, rate: float) -> float:
-        (record,) = lab.runner.run([self.trial({"learning_rate": rate})])
-        value: float | None = record["validation"]
-        return -math.inf if value is None else value
+    return search
 
 
 class Case(ABC):
@@ -143,10 +131,12 @@ def measure_cases(
 
     settings: Settings for all cases, instead of choosing.
     """
+    chosen = [settings or {} for _ in cases]
     if settings is None:
-        chosen = _choose_for_cases(lab, result, cases)
-    else:
-        chosen = [settings for _ in cases]
+        found = [case.search(lab) for case in cases]
+        searches = {str(one[0]): one for one in found if one}
+        best_of = dict(zip(searches, choose(lab, result, list(searches.values())), strict=True))
+        chosen = [best_of[str(one[0])] if one else {} for one in found]
     work = [
         (case, best, [case.job(lab, best, seed) for seed in case.seeds(lab)])
         for case, best in zip(cases, chosen, strict=True)
@@ -164,7 +154,7 @@ def choose(
     """Return the settings with the smallest loss of each search; all that were tried are noted."""
     count = min(len(searches), MOST_THREADS) if lab.runner.num_workers > 1 else 1
     with ThreadPoolExecutor(max(1, count)) as threads:  # each waits for its own trainings
-        found = list(threads.map(lambda entry: entry[1].try_all(lab), searches))
+        found = list(threads.map(lambda entry: entry[1](lab), searches))
     chosen = []
     for (about, _), tried in zip(searches, found, strict=True):
         best, loss = min(tried, key=lambda entry: entry[1])
@@ -176,10 +166,3 @@ def choose(
         result.choices.append({**about, **best, "validation_loss": loss, "tried": listed})
         chosen.append(best)
     return chosen
-
-
-def _choose_for_cases(lab: Lab, result: Result, cases: Sequence[Case]) -> list[Settings]:
-    searches = {str(found[0]): found for case in cases if (found := case.search(lab))}
-    chosen = dict(zip(searches, choose(lab, result, list(searches.values())), strict=True))
-    notes = [case.search(lab) for case in cases]
-    return [{} if note is None else chosen[str(note[0])] for note in notes]

@@ -17,11 +17,11 @@ import torch
 
 import fwnet
 from fwnet.data import SyntheticCodes, keyed_generator, synthetic_codes
+from fwnet.errors import FwnetError
 from fwnet.experiments.experiment import Lab, Result
 from fwnet.experiments.runs import Job, Record
-from fwnet.experiments.study import Case, Grid, Measured, Settings
+from fwnet.experiments.study import Case, Measured, Search, Settings, grid
 from fwnet.functional import value_of
-from fwnet.hardware import hardware_name
 from fwnet.metrics import code_error
 from fwnet.models import MODELS, Model
 from fwnet.training import CodeRegression, DivergedError, TrainingConfig, TrainingRun, train
@@ -108,7 +108,6 @@ class CodeTraining(Job):
             "after": network.watched(),
             "num_parameters": network.num_parameters,
             "seconds": result.seconds,
-            "hardware": f"{hardware_name(device)}, torch {torch.__version__}",
             "curves": {name: _short(values) for name, values in curves.items()},
         }
 
@@ -155,10 +154,7 @@ class SolverCodes(Job):
                 max_steps=self.max_steps,
                 tol=1e-15 if self.max_steps else None,  # take all the steps
             ).code
-        return {
-            "error": code_error(code, data.test_codes).item(),
-            "inside": (data.ball.gauge(code) < 1 - 1e-6).double().mean().item(),
-        }
+        return {"error": code_error(code, data.test_codes).item()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,7 +198,7 @@ class CodeCase(Case):
             num_validation,
         )
 
-    def search(self, lab: Lab) -> tuple[dict[str, Any], Grid] | None:
+    def search(self, lab: Lab) -> tuple[dict[str, Any], Search] | None:
         """Return the search in the grid, on the data of the tuning seed."""
         if not self.learns:
             return None
@@ -210,7 +206,7 @@ class CodeCase(Case):
         choices, held = self.choices, NUM_VALIDATION
         if lab.quick:
             choices, held = ({**QUICK_SETTINGS, "learning_rate": 1e-2},), 200
-        return about, Grid(choices, lambda settings: self.job(lab, settings, TUNING_SEED, held))
+        return about, grid(choices, lambda settings: self.job(lab, settings, TUNING_SEED, held))
 
     def seeds(self, lab: Lab) -> tuple[int, ...]:
         """Return five seeds, or one for a quick look."""
@@ -240,7 +236,7 @@ def scaled_data(**arguments: Any) -> SyntheticCodes:
 def require_cvxpy() -> None:
     """Raise before the work if CVXPY is not installed."""
     if importlib.util.find_spec("cvxpy") is None:
-        raise ImportError("this experiment needs CVXPY: pip install 'fwnet[cvx]'")
+        raise FwnetError("this experiment needs CVXPY: pip install 'fwnet[cvx]'")
 
 
 def cvxpy_codes(data: SyntheticCodes) -> torch.Tensor:

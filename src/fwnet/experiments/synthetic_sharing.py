@@ -1,5 +1,7 @@
 """One W_t for all layers, or one per layer."""
 
+from typing import Any
+
 from fwnet.experiments.claims import better
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import Curves, Lines, panels
@@ -7,6 +9,7 @@ from fwnet.experiments.study import measure_cases
 from fwnet.experiments.synthetic import ERROR, CodeCase, add_errors
 
 SEPARATE, SHARED = "separate W_t", "shared W"
+REAL: dict[float, dict[str, Any]] = {p: {"real p": p} for p in (1.3, 1.0)}
 
 
 def measure(lab: Lab, result: Result) -> None:
@@ -42,15 +45,8 @@ EXPERIMENT = Experiment(
         Curves(title="training, real p = 1.3, deepest", labels={"ylabel": "training error"}),
     ),
     claims=tuple(
-        better(
-            f"separate matrices are better at real p = {real:g}",
-            SEPARATE,
-            SHARED,
-            "T",
-            ours_at={"real p": real},
-            theirs_at={"real p": real},
-        )
-        for real in (1.3, 1.0)
+        better(f"separate matrices are better at real p = {p:g}", SEPARATE, SHARED, "T", **at)
+        for p, at in REAL.items()
     ),
     columns="T",
 )

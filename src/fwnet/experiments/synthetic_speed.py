@@ -2,19 +2,19 @@
 
 import statistics
 import time
+import timeit
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor
 
 import fwnet
 from fwnet.data import SyntheticCodes, synthetic_codes
 from fwnet.experiments.claims import Claim
 from fwnet.experiments.experiment import Experiment, Lab, Result, Row
-from fwnet.experiments.pictures import color, marker, new_figure, tidy
+from fwnet.experiments.pictures import Lines, panels
 from fwnet.experiments.study import measure_cases
 from fwnet.experiments.synthetic import (
     QUICK_DATA,
@@ -105,13 +105,7 @@ def _add(
 
 def _seconds(run: Callable[[], object]) -> float:
     """Return the median of several runs, after one that is not counted."""
-    run()
-    times = []
-    for _ in range(7):
-        start = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return statistics.median(timeit.repeat(run, number=1, repeat=8)[1:])
 
 
 def on_the_front(p: float) -> Claim:
@@ -150,33 +144,25 @@ def faster_than_cvxpy(p: float) -> Claim:
     return Claim(f"at real p = {p:g} fwnet.solve in float32 is faster than CVXPY", check)
 
 
-def draw(result: Result) -> Figure:
-    """Draw time against error, both on a log scale."""
-    figure, axes = new_figure(columns=2, width=6.5)
-    names = list(dict.fromkeys(row.method for row in result.rows))
-    for axis, p in zip(axes, NETWORKS, strict=True):
-        for index, name in enumerate(names):
-            rows = [row for row in result.select(name) if row.setting["real p"] == p]
-            axis.plot(
-                [row.ours for row in rows],
-                [row.setting["test error"] for row in rows],
-                marker=marker(index),
-                color=color(index, len(names)),
-                label=name,
-            )
-        title = f"real p = {p:g}: points of a line are layers or steps"
-        labels: dict[str, Any] = {"xlabel": QUANTITY, "ylabel": "test error", "title": title}
-        beside = p == list(NETWORKS)[-1]
-        tidy(axis, beside, beside, xscale="log", yscale="log", **labels)
-    return figure
-
-
 EXPERIMENT = Experiment(
     "synthetic-speed",
     "Speed against error: networks, first-order methods, fwnet.solve, CVXPY",
     "Networks compensate for the truncation error of few iterations; the paper has no times.",
     measure,
-    draw,
+    panels(
+        *(
+            Lines(
+                x="test error",
+                where={"real p": p},
+                quantity=QUANTITY,
+                title=f"real p = {p:g}: points of a line are layers or steps",
+                legend="beside",
+                labels={"xscale": "log", "yscale": "log"},
+            )
+            for p in NETWORKS
+        ),
+        width=6.5,
+    ),
     claims=(*map(on_the_front, NETWORKS), *map(faster_than_cvxpy, NETWORKS)),
     columns="steps",
     beside="test error",

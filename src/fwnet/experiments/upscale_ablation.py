@@ -22,9 +22,7 @@ PAIR = (RELU.name, vdsr(5).name)
 
 def neither_is_better(result: Result) -> tuple[bool, str]:
     """Return whether neither ReLU nor VDSR is better on all sets."""
-    ours, theirs = (
-        better("", *names, "images", quantity=PSNR).check(result) for names in (PAIR, PAIR[::-1])
-    )
+    ours, theirs = (better("", *names, "images").check(result) for names in (PAIR, PAIR[::-1]))
     return ours[0] is not True and theirs[0] is not True, ours[1]
 
 
@@ -36,10 +34,7 @@ EXPERIMENT = Experiment(
     image_study(with_paper([NO_SKIP, FULL_STEPS, RELU, OURS, vdsr(5)], PAPER)),
     panels(Bars(quantity=PSNR, by="images", title="× 3, "), width=5.6),
     claims=(
-        *(
-            better(f"{part} helps", OURS.name, name, "images", quantity=PSNR)
-            for name, part in PARTS.items()
-        ),
+        *(better(f"{part} helps", OURS.name, name, "images") for name, part in PARTS.items()),
         Claim("with ReLU it performs like VDSR: neither is better on both sets", neither_is_better),
     ),
     columns="images",

@@ -43,7 +43,6 @@ EXPERIMENT = Experiment(
             OURS.name,
             case.name,
             "images",
-            quantity=PSNR,
         )
         for case in FIXED
     ),

@@ -1,29 +1,21 @@
 """The networks of the package that enlarge, and how their training was chosen."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
-
-import torch
 
 from fwnet.experiments.claims import Claim, reaches
 from fwnet.experiments.experiment import Experiment, Lab, Result
-from fwnet.experiments.image_study import PSNR, SEEDS, add_tests
+from fwnet.experiments.image_study import PSNR, SEEDS, ShippedTest, add_tests
+from fwnet.experiments.image_training import ImageTraining
 from fwnet.experiments.pictures import Bars, panels
-from fwnet.experiments.runs import Job, Record
 from fwnet.experiments.study import choose
 from fwnet.experiments.super_resolution import (
     DEEP,
     OURS,
     SETS,
     SUB_PIXEL,
-    Data,
-    UpscalingTraining,
-    upscaling_figures,
 )
-from fwnet.hardware import hardware_name
-from fwnet.models import ImageModel
-from fwnet.restoration import Upscaling
-from fwnet.zoo import list_models, load_trained
+from fwnet.zoo import list_models
 
 SCALES = (2, 3, 4)
 DEEP_EPOCHS = 40
@@ -34,42 +26,21 @@ LENGTHS = ((10, False), (10, True), (20, True))  # epochs, and whether there are
 HELD_BACK = "PSNR of held-back images in dB"
 
 
-@dataclass(frozen=True)
-class ShippedUpscaling(Job):
-    """Test a network of the zoo.
-
-    Attributes:
-        name: Name of the network.
-        sha256: Checksum of its file.
-        data: Whose test images.
-    """
-
-    name: str
-    sha256: str
-    data: Data = "t91"
-
-    def execute(self, device: torch.device) -> Record:
-        """Return PSNR and SSIM."""
-        trained = load_trained(self.name, device)
-        model, scale = trained.model, Upscaling.for_network(trained).scale
-        assert isinstance(model, ImageModel)
-        hardware = f"{hardware_name(device)}, torch {torch.__version__}"
-        tests = upscaling_figures(model, self.data, scale, device)
-        return {"tests": tests, "scale": scale, "hardware": hardware}
-
-
 def deep_job(
     lab: Lab, rate: float, scale: int, num_epochs: int = DEEP_EPOCHS, copies: bool = True
-) -> UpscalingTraining:
+) -> ImageTraining:
     """Return the training of a deep network."""
     training = DEEP.training(lab, rate, SEEDS[0], num_epochs)
-    options = {**training.options, "scale": scale}
     return replace(
-        training, options=options, scale=scale, smaller_copies=copies, crop_size=DEEP_CROP
+        training,
+        task={"scale": scale},
+        options={**training.options, "scale": scale},
+        smaller_copies=copies,
+        crop_size=DEEP_CROP,
     )
 
 
-def tried_jobs(lab: Lab, rates: dict[str, float]) -> dict[str, list[UpscalingTraining]]:
+def tried_jobs(lab: Lab, rates: dict[str, float]) -> dict[str, list[ImageTraining]]:
     """Return trainings by a factor of 3: shorter ones, with and without copies, and the final one.
 
     They are those of the package and of the tables, including the paper's form.
@@ -89,12 +60,14 @@ def tried_jobs(lab: Lab, rates: dict[str, float]) -> dict[str, list[UpscalingTra
 
 def measure(lab: Lab, result: Result) -> None:
     """Test the networks of the package, and measure what their training was chosen by."""
-    data: Data = "small" if lab.quick else "t91"
-    jobs = [ShippedUpscaling(card.name, card.sha256, data) for card in list_models("upscale")]
+    jobs = [
+        ShippedTest(card.name, card.sha256, card.trained_for, "small" if lab.quick else "t91")
+        for card in list_models("upscale")
+    ]
     for job, record in zip(jobs, lab.runner.run(jobs), strict=True):
-        for test in record["tests"]:
-            place = {"images": test["images"], "scale": record["scale"]}
-            add_tests(result, job.name, place, [test])
+        add_tests(result, job.name, job.task, [record])
+    for row in result.rows:
+        row.setting["scale"] = int(row.method.rpartition("x")[2])
     if lab.quick:
         return
     cases = (DEEP, OURS, SUB_PIXEL)
@@ -144,7 +117,6 @@ EXPERIMENT = Experiment(
                 f"19 layers are at or above VDSR with 20 as published, × {scale} on {images}",
                 f"conv_fwnet_t19.upscale_x{scale}",
                 published,
-                PSNR,
                 images=images,
             )
             for scale in SCALES

@@ -1,19 +1,25 @@
 """The paper's table of super-resolution by 3: SRCNN, VDSR and Conv F-W Net."""
 
+from dataclasses import dataclass
+
+import torch
+
 from fwnet.experiments.claims import better, reaches
-from fwnet.experiments.experiment import Experiment
-from fwnet.experiments.image_study import PSNR, image_study
+from fwnet.experiments.experiment import Experiment, Lab, Result
+from fwnet.experiments.image_study import PSNR, add_tests, image_study
+from fwnet.experiments.image_training import Data, figures_by_set, images_to_test
 from fwnet.experiments.pictures import Bars, panels
+from fwnet.experiments.runs import Job, Record
 from fwnet.experiments.super_resolution import (
     OURS,
     PLAIN,
     SETS,
     SUB_PIXEL,
-    add_bicubic,
     srcnn,
     vdsr,
     with_paper,
 )
+from fwnet.restoration import Upscaling
 
 CASES = [
     srcnn(9, 1, 5),
@@ -34,6 +40,33 @@ PAPER: dict[str, tuple[float, ...]] = {
 }
 PUBLISHED = dict(zip(SETS, (32.39, 29.00), strict=True))  # SRCNN (9-1-5), by its authors
 
+
+@dataclass(frozen=True)
+class Bicubic(Job):
+    """Enlarge the test images bicubically.
+
+    Attributes:
+        data: Whose test images.
+        scale: Scale factor of height and width.
+    """
+
+    data: Data
+    scale: int = 3
+
+    def execute(self, device: torch.device) -> Record:  # noqa: ARG002
+        """Return PSNR and SSIM on every set."""
+        upscaling, images = Upscaling(self.scale), images_to_test(self.data, luma=True)
+        return {
+            "tests": figures_by_set(upscaling, images, lambda one: upscaling.baseline(one.degraded))
+        }
+
+
+def add_bicubic(lab: Lab, result: Result) -> None:
+    """Add the figures of bicubic enlargement."""
+    job = Bicubic("small" if lab.quick else "t91")
+    add_tests(result, "bicubic", {"scale": job.scale}, lab.runner.run([job]))
+
+
 EXPERIMENT = Experiment(
     "upscale-table",
     "Super-resolution: SRCNN, VDSR and Conv F-W Net",
@@ -48,7 +81,6 @@ EXPERIMENT = Experiment(
                 f"{OURS.name} reaches SRCNN (9-1-5) as its authors published it, on {images}",
                 OURS.name,
                 published,
-                PSNR,
                 images=images,
             )
             for images, published in PUBLISHED.items()
