@@ -286,13 +286,13 @@ def test_reproduce_lists_and_measures(tmp_path, monkeypatch):
     }
 
 
-def test_reproduce_refuses_what_it_does_not_know():
+def test_reproduce_refuses_what_it_does_not_know(tmp_path):
     for arguments in (
         ("nothing",),
-        ("all", "--workers", "0"),
-        ("all", "--page", "/nonexistent/page.md"),
+        ("synthetic-sharing", "--workers", "0"),
+        ("synthetic-sharing", "--page", str(tmp_path / "no such folder" / "page.md")),
     ):
-        result = run("reproduce", *arguments)
+        result = run("reproduce", *arguments, "-o", str(tmp_path))
         assert result.returncode == 2
         assert "Usage" in result.stderr
 
