@@ -2,8 +2,7 @@
 
 from fwnet.models.classifiers import CodeClassifier
 from fwnet.models.coding_network import CodingNetwork
-from fwnet.models.conv_fwnet import ConvFWNet
-from fwnet.models.conv_lista import ConvLISTA
+from fwnet.models.conv_coding_networks import ConvFWNet, ConvLISTA
 from fwnet.models.dncnn import VDSR, DnCNN
 from fwnet.models.fwnet import MLP, FWNet
 from fwnet.models.image_model import ImageModel

@@ -12,7 +12,7 @@ from torch import Tensor
 from fwnet.checks import check_integer
 from fwnet.hardware import choose_device, hardware_name
 from fwnet.models import ImageModel
-from fwnet.models.conv_coding_network import ConvCodingNetwork
+from fwnet.models.conv_coding_networks import ConvCodingNetwork
 from fwnet.restoration import Restoration
 from fwnet.training.checkpoint import TrainingFolder
 from fwnet.training.config import ConfigError, TrainingConfig
