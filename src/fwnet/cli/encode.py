@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fwnet.cli.arguments import Device
-from fwnet.cli.terminal import print_lines, say
+from fwnet.cli.command import STOPPED, Device, print_lines, reported_errors, say
 from fwnet.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -79,29 +78,22 @@ def encode(
     """Code the rows of a file: min ½‖x − Dz‖² such that ‖z‖_p ≤ radius, or with a network."""
     from fwnet.coding import encode_file
 
-    try:
-        with progress_bar() as progress:
-            report = encode_file(
-                data,
-                output,
-                p=p,
-                radius=radius,
-                dictionary=dictionary,
-                model=model,
-                tol=tol,
-                device=device,
-                certificates=certificates,
-                shard_rows=shard_rows,
-                resume=resume,
-                force=force,
-                progress=progress,
-            )
-    except ValueError as error:
-        say(f"Error: {error}")
-        raise typer.Exit(2) from error
-    except KeyboardInterrupt as error:
-        say("Stopped. Run the same command with --resume to continue.")
-        raise typer.Exit(130) from error
+    with reported_errors(lambda: STOPPED), progress_bar() as progress:
+        report = encode_file(
+            data,
+            output,
+            p=p,
+            radius=radius,
+            dictionary=dictionary,
+            model=model,
+            tol=tol,
+            device=device,
+            certificates=certificates,
+            shard_rows=shard_rows,
+            resume=resume,
+            force=force,
+            progress=progress,
+        )
     _print_report(report)
     if report.certifies and report.rows_uncertified:
         say(f"Warning: {report.rows_uncertified:,} of {report.rows:,} rows are not certified.")

@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from fwnet.cli.terminal import print_lines, reported_errors
+from fwnet.cli.command import print_lines, reported_errors
 
 if TYPE_CHECKING:
     from fwnet.zoo import Card

@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fwnet.cli.arguments import Device, chosen_device, make_folder
-from fwnet.cli.terminal import print_lines, rounded, say
+from fwnet.cli.command import Device, make_folder, print_lines, rounded, say
 
 if TYPE_CHECKING:
     from fwnet.experiments import Experiment, Result
@@ -67,6 +66,7 @@ def reproduce(
     from fwnet.data import DATA_SETS, DATA_VARIABLE
     from fwnet.errors import FwnetError
     from fwnet.experiments import EXPERIMENTS, Lab, Runner
+    from fwnet.hardware import choose_device
     from fwnet.progress import progress_bar
     from fwnet.training import DivergedError
 
@@ -84,7 +84,6 @@ def reproduce(
             )
     if workers is not None and workers < 1:
         raise typer.BadParameter(f"expected 1 or more, got {workers}", param_hint="--workers")
-    chosen = chosen_device(device)
     make_folder(output)
     if page and not page.parent.is_dir():
         raise typer.BadParameter(f"{page.parent} is not a folder", param_hint="--page")
@@ -99,6 +98,7 @@ def reproduce(
     count = workers or min(os.cpu_count() or 1, 16)
     cache = None if quick else output / "runs.jsonl"
     try:
+        chosen = choose_device(device)
         with progress_bar() as progress, Runner(chosen, count, cache, progress, finished) as runner:
             for name in wanted:
                 experiment = EXPERIMENTS[name]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fwnet.cli.arguments import option_parameters
-from fwnet.cli.terminal import say_once
+from fwnet.cli.command import option_parameters, say
 from fwnet.cli.train_options import Trained, training_command
 from fwnet.restoration import Restoration, option
 from fwnet.training import (
@@ -82,7 +81,7 @@ def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
         chosen = {name: options.pop(name) for name in network}
         learned = {name: options.pop(name) for name in own}
         for hint in kind.hints(**learned):
-            say_once(f"Hint: {hint}")
+            say(f"Hint: {hint}")
         start = options.pop("start")
         trained = load_trained(start) if start else None
         restoration = kind.from_options(trained, chosen["model"], **learned)

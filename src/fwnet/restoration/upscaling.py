@@ -140,7 +140,6 @@ class Upscaling(Restoration):
     notes = NOTES
     train_help = "Train a network to enlarge images, on a folder of sharp ones."
     train_notes = TRAIN_NOTES
-    compare_help = "Write bicubic enlargement and result side by side: OUT-compare.png."
     baseline_words = "bicubic enlargement has"
     recipe = RECIPE
     apply_options = ApplyOptions

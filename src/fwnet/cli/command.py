@@ -1,20 +1,21 @@
-"""Arguments that several commands share, and options made from the fields of dataclasses."""
+"""What commands share: options from fields of dataclasses, lines, errors as exit codes."""
 
 import dataclasses
 import inspect
+import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
-import torch
 import typer
+from rich.console import Console
 from typer.core import TyperCommand
 
-from fwnet.errors import FwnetError
-from fwnet.hardware import choose_device
-
-Device = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu or cuda.")]
+DEVICE_HELP = "Where to compute: auto, cpu or cuda."
+Device = Annotated[str, typer.Option(metavar="NAME", help=DEVICE_HELP)]
+STOPPED = "Stopped. Continue with the same command and --resume."
 METAVARS = {int: "N", float: "X", list[float]: "X", Path: "PATH", str: "NAME"}
 
 
@@ -30,26 +31,6 @@ class Command(TyperCommand):
         return parameters
 
 
-def chosen_device(name: str) -> torch.device:
-    """Return the device that --device names."""
-    try:
-        return choose_device(name)
-    except FwnetError as error:
-        raise typer.BadParameter(str(error), param_hint="--device") from error
-
-
-def make_folder(output: Path) -> None:
-    """Make a folder; raise before the work if nothing can be written there."""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=output):
-            pass
-    except OSError as error:
-        raise typer.BadParameter(
-            f"cannot write to {output}: {error.strerror}", param_hint="--output"
-        ) from error
-
-
 def option_parameters(
     kind: Any,
     shown: Mapping[str, object] | None = None,
@@ -61,7 +42,7 @@ def option_parameters(
 
     Args:
         kind: A dataclass whose fields have "help" in their metadata and, optionally, "shown" (the
-            default in words), "flags" and "metavar".
+            default in words), "flags" and "metavar"; see `fwnet.restoration.option`.
         shown: Defaults in words, by field, that replace those.
         panel: The heading in --help.
         unset: Whether the default of every option is None, for "not given".
@@ -87,7 +68,7 @@ def option_parameters(
         parameters[field.name] = inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=default,
+            default=inspect.Parameter.empty if default is dataclasses.MISSING else default,
             annotation=annotated[hint | None if unset else hint, option],
         )
     return parameters
@@ -121,3 +102,62 @@ def _in_words(default: Any) -> str | None:
     if isinstance(default, tuple):
         return " ".join(map(str, default))
     return None if default is None else str(default)
+
+
+def make_folder(output: Path) -> None:
+    """Make a folder; raise before the work if nothing can be written there."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=output):
+            pass
+    except OSError as error:
+        raise typer.BadParameter(
+            f"cannot write to {output}: {error.strerror}", param_hint="--output"
+        ) from error
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines to stdout unchanged, however long."""
+    for line in lines:
+        Console().print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """Print one line to stderr unchanged, however long; of several processes, only the first."""
+    if is_first_process():
+        Console(stderr=True).print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def is_first_process() -> bool:
+    """Return whether this is the only process, or the first of several."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def reported_errors(
+    stopped: Callable[[], str] = lambda: "Stopped.", memory: str = "it"
+) -> Iterator[None]:
+    """Turn errors of users into a line and exit code 2, and Ctrl-C into exit code 130.
+
+    Args:
+        stopped: Returns the line to print after Ctrl-C.
+        memory: What to try with less of when a GPU has too little memory.
+    """
+    import torch
+
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        say(f"Error: {error}")
+        raise typer.Exit(2) from error
+    except torch.OutOfMemoryError as error:
+        say(f"Error: the GPU has too little memory: try a smaller {memory}.")
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt as error:
+        say(stopped())
+        raise typer.Exit(130) from error
+
+
+def rounded(value: object) -> object:
+    """Return three digits of a number; anything else unchanged."""
+    return f"{value:.3g}" if isinstance(value, float) else value
