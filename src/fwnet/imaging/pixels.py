@@ -12,8 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from fwnet.imaging.errors import ImageError
-from fwnet.imaging.metadata import Metadata, without_inks
+from fwnet.imaging.beyond_pillow import ImageError, Metadata, without_inks
 
 AnyImage = TypeVar("AnyImage", np.ndarray, Tensor, Image.Image)
 

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from fwnet.checks import check_integer
 from fwnet.hardware import choose_device
+from fwnet.imaging.beyond_pillow import ImageError, read_metadata
 from fwnet.imaging.color import gray_to_luma, luma_to_gray, rgb_to_ycbcr, ycbcr_to_rgb
-from fwnet.imaging.errors import ImageError
-from fwnet.imaging.metadata import read_metadata
 from fwnet.imaging.noise import estimate_noise
 from fwnet.imaging.pixels import AnyImage, Pixels, map_images
 from fwnet.imaging.tiling import apply_tiled
@@ -107,14 +106,13 @@ class Restorer:
         if device is None and isinstance(model, ImageModel):
             device = next((weight.device for weight in model.parameters()), None)
         self.device = choose_device(device)
-        defaults = kind.default_models(**asked) if model is None else {}
-        self._names = defaults
-        self._loaded: dict[str, _Network] = {}
+        self._names = kind.default_models(**asked) if model is None else {}
+        self._loaded: dict[int, _Network] = {}  # by the number of channels
         self._only: _Network | None = None
         if model is not None:
             self._only = self._prepare(_trained(model))
-        elif len(defaults) == 1:
-            self._only = self._named(defaults[1])
+        elif len(self._names) == 1:
+            self._only = self._prepare(load_trained(self._names[1]))
 
     @property
     def scale(self) -> int:
@@ -133,21 +131,21 @@ class Restorer:
     def run(
         self, pixels: Pixels, progress: ProgressCallback = silent, stage: str = "restoring"
     ) -> Restored:
-        """Restore one image.
-
-        Args:
-            pixels: The image.
-            progress: Called after every tile with the pixels of the result.
-            stage: What the progress is called.
-        """
-        gray = gray_of(pixels.colors) if self._sees_gray() else None
+        """Restore one image; `progress` is called after every tile, with this `stage`."""
+        sees_gray = self._only is None or self._only.model.in_channels == 1
+        gray = gray_of(pixels.colors) if sees_gray else None
         if gray is not None:
             # Noise that is the same in all channels would look like a part of the image.
             result = self.run(Pixels(gray, pixels.alpha), progress, stage)
             colors = np.repeat(result.pixels.colors, 3, axis=2)
             return Restored(Pixels(colors, result.pixels.alpha), result.sigma, result.restoration)
         network = self._network_for(pixels.colors.shape[2])
-        self._check_size(pixels.colors, network.restoration.scale)
+        height, width = (network.restoration.scale * side for side in pixels.colors.shape[:2])
+        if network.restoration.scale > 1 and height * width > LARGEST_RESULT:
+            raise ImageError(
+                f"the result must have at most {LARGEST_RESULT / 1e6:,.0f} megapixels, got "
+                f"{width:,} × {height:,} pixels"
+            )
         sigma = None
         if network.model.noise_level_input:
             sigma = network.restoration.sigma
@@ -168,17 +166,16 @@ class Restorer:
         network = self._only
         if network is None or network.restoration.scale == 1:
             return colors
-        restoration = network.restoration
-        large = _empty(colors, restoration.scale)
+        baseline, scale = network.restoration.baseline, network.restoration.scale
+        large = _empty(colors, scale)
         with _exact_inference():
             apply_tiled(
-                lambda x: restoration.baseline(x.to(self.device)),
+                lambda x: baseline(x.to(self.device)),
                 colors,
                 large,
                 size=network.tile,
                 halo=REACH,
-                progress=lambda _: None,
-                scale=restoration.scale,
+                scale=scale,
             )
         return large
 
@@ -218,31 +215,17 @@ class Restorer:
                 )
         return output
 
-    def _check_size(self, colors: np.ndarray, scale: int) -> None:
-        height, width = (scale * length for length in colors.shape[:2])
-        if scale > 1 and height * width > LARGEST_RESULT:
-            raise ImageError(
-                f"the result must have at most {LARGEST_RESULT / 1e6:,.0f} megapixels, got "
-                f"{width:,} × {height:,} pixels"
-            )
-
-    def _sees_gray(self) -> bool:
-        return self._only is None or self._only.model.in_channels == 1
-
     def _network_for(self, channels: int) -> _Network:
         if self._only is None:
-            return self._named(self._names[channels])
+            if channels not in self._loaded:
+                self._loaded[channels] = self._prepare(load_trained(self._names[channels]))
+            return self._loaded[channels]
         if self._only.model.in_channels > channels:
             raise ImageError(
                 f"the network is for color images ({self._only.model.in_channels} channels), got a "
                 "gray one: choose a network for gray images, or no model"
             )
         return self._only
-
-    def _named(self, name: str) -> _Network:
-        if name not in self._loaded:
-            self._loaded[name] = self._prepare(load_trained(name))
-        return self._loaded[name]
 
     def _prepare(self, trained: TrainedModel) -> _Network:
         restoration = self.kind.for_network(trained, **self.asked)
@@ -354,20 +337,15 @@ def upscale(
     result.
 
     Args:
-        image: A NumPy array (h, w) or (h, w, channels), a tensor (h, w) or (…, channels, h, w), or
-            a PIL image. Channels are gray, gray and alpha, RGB, or RGB and alpha. Integers are
-            uint8 or uint16; floating-point values are in [0, 1]. PIL modes that cannot hold the
-            result are converted: 1 to L, P and CMYK to RGB, a transparent color to alpha. Colors of
-            fully transparent pixels do not change visible ones.
+        image: An array, a tensor or a PIL image, as for `denoise`. Colors of fully transparent
+            pixels do not change visible ones.
         scale: 2, 3 or 4, or what the model was trained for. None for that; without a model, 3.
         model: A name from `fwnet.list_models`, the path of a file that `Model.save` wrote, or an
             `ImageModel` for one channel: either one whose result is `scale` times as large, or one
             that improves bicubically enlarged images. None for a shipped network of this scale.
-        device: Where to compute. None for a CUDA device if there is one; for an `ImageModel`, its
-            own device.
-        tile: Side of a tile in pixels of the image, which bounds the memory; None for a size that
-            suits device and network.
-        progress: Called with a `fwnet.progress.Progress` after every tile.
+        device: As for `denoise`.
+        tile: Side of a tile in pixels of the given image, as for `denoise`.
+        progress: As for `denoise`.
     """
     return restore(
         Upscaling, image, model, device=device, tile=tile, progress=progress, scale=scale
