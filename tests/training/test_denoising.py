@@ -21,7 +21,7 @@ from fwnet.training import (
     restoration_task,
     train,
 )
-from fwnet.training.norms import estimate_norms
+from fwnet.training.steps import estimate_norms
 from tests.trainings import denoising as denoising_task
 
 CONFIG = TrainingConfig(num_epochs=2, batch_size=4, learning_rate=0.01, average=0.9)

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pixel_shuffle, softplus
 
+from fwnet.checks import check_integer
 from fwnet.functional import soft_threshold
 from fwnet.models.coding_network import check_dictionary, raw_thresholds
 from fwnet.models.image_model import (
     ConvolutionalModel,
     as_convolutions,
-    check_counts,
     check_kernel_size,
     convolution,
     set_normal,
@@ -46,7 +46,8 @@ class ConvCodingNetwork(ConvolutionalModel):
         super().__init__(
             in_channels, residual=residual, noise_level_input=noise_level_input, scale=scale
         )
-        check_counts(num_layers=num_layers, channels=channels)
+        check_integer("num_layers", num_layers)
+        check_integer("channels", channels)
         check_kernel_size(kernel_size)
         self.num_layers, self.channels, self.kernel_size = num_layers, channels, kernel_size
         self.first = convolution(in_channels + noise_level_input, channels, kernel_size, bias=False)
@@ -71,7 +72,7 @@ class ConvCodingNetwork(ConvolutionalModel):
         """
         kernel_size, in_channels = options.get("kernel_size", 3), options.get("in_channels", 1)
         check_kernel_size(kernel_size)
-        check_counts(in_channels=in_channels)
+        check_integer("in_channels", in_channels)
         check_dictionary(dictionary)
         n = in_channels * kernel_size**2
         if dictionary.shape[0] != n:

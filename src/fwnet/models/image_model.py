@@ -39,7 +39,8 @@ class ImageModel(Model):
         self, in_channels: int, *, residual: bool, noise_level_input: bool, scale: int = 1
     ) -> None:
         super().__init__()
-        check_counts(in_channels=in_channels, scale=scale)
+        check_integer("in_channels", in_channels)
+        check_integer("scale", scale)
         self.in_channels, self.residual = in_channels, residual
         self.noise_level_input, self.scale = noise_level_input, scale
 
@@ -122,12 +123,6 @@ def set_normal(layers: Sequence[nn.Conv2d], gain: float, generator: torch.Genera
             layer.weight.normal_(0, gain / fan_in**0.5, generator=generator)
             if layer.bias is not None:
                 layer.bias.zero_()
-
-
-def check_counts(**counts: int) -> None:
-    """Raise unless every count is an integer >= 1."""
-    for name, count in counts.items():
-        check_integer(name, count)
 
 
 def check_kernel_size(kernel_size: int) -> None:

@@ -121,17 +121,14 @@ def load_model(
     return model_from(path, about, weights, dtype).to(chosen)
 
 
-def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return what a file says about its model (model, config, version, notes), and the weights."""
-    try:
-        weights, metadata = read_weights(Path(path))
-    except OSError as error:  # a name too long, a folder without permission
-        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
-    return parse_about(path, metadata), weights
+def read_model(
+    path: str | Path, data: bytes | None = None
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what a file says about its model (model, config, version, notes), and the weights.
 
-
-def parse_about(path: str | Path, metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the texts of a file say about its model; `path` is for error messages."""
+    data: The bytes of the file, where they are known already.
+    """
+    weights, metadata = read_weights(Path(path), data)
     try:
         about: dict[str, Any] = json.loads(metadata[METADATA_KEY])
         _ = about["model"], about["config"]
@@ -139,7 +136,7 @@ def parse_about(path: str | Path, metadata: Mapping[str, str]) -> dict[str, Any]
         raise ModelFileError(
             f"{path} holds tensors but no fwnet model: expected a file that Model.save wrote"
         ) from error
-    return about
+    return about, weights
 
 
 def write_model(path: str | Path, about: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
@@ -190,16 +187,16 @@ def write_weights(path: Path, weights: Mapping[str, Tensor], metadata: dict[str,
     write_whole(path, safetensors.torch.save(tensors, metadata))
 
 
-def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors of a file and the texts beside them."""
-    if not path.is_file():
-        problem = "is not a file" if path.exists() else "does not exist"
-        raise ModelFileError(f"{path} {problem}")
-    return parse_weights(path, path.read_bytes())
-
-
-def parse_weights(path: Path, data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and texts in the bytes of a file; `path` is for error messages."""
+def read_weights(path: Path, data: bytes | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors of a file and the texts beside them; `data` as in `read_model`."""
+    try:
+        data = path.read_bytes() if data is None else data
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ModelFileError(f"{path} does not exist") from error
+    except IsADirectoryError as error:
+        raise ModelFileError(f"{path} is not a file") from error
+    except OSError as error:  # a name too long, no permission
+        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
     try:
         weights = safetensors.torch.load(data)
         length = int.from_bytes(data[:8], "little")  # of the header, which holds the texts

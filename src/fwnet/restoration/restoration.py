@@ -95,8 +95,6 @@ class Restoration(ABC):
         scale: The result is `scale` times the height and width of the image.
         luma: Whether the network sees only Y of YCbCr; colors then follow `baseline`.
         sigma: The known noise level of images to restore; None to estimate it where it is needed.
-        crop_size: Default side of the crops to learn from.
-        crop_scale: Side of a crop of the clean image divided by that of what the network sees.
     """
 
     name: ClassVar[str]
@@ -191,7 +189,7 @@ class Restoration(ABC):
 
     @property
     def crop_size(self) -> int:
-        """Default side of a crop."""
+        """Default side of the crops to learn from."""
         return 48
 
     def check_crop_size(self, crop_size: int) -> None:  # noqa: B027

@@ -178,12 +178,11 @@ class Upscaling(Restoration):
     ) -> Self:
         """Return the scale to train for; by default that of the start, or 3."""
         scale, enlarged = options["scale"], options["enlarged"]
+        copies = options.get("smaller_copies", False)
         name = cls.recipe.model_name(model, None if start is None else start.model)
         if start is None:
             low_resolution = name == "ConvFWNet" and not enlarged
-            return cls(
-                DEFAULT_SCALE if scale is None else scale, low_resolution, **_copies(options)
-            )
+            return cls(DEFAULT_SCALE if scale is None else scale, low_resolution, copies)
         network = cls.recipe.check_start(start.model)
         if network.in_channels != 1 or network.noise_level_input:
             kind = "color" if network.in_channels != 1 else "noise levels"
@@ -196,7 +195,7 @@ class Upscaling(Restoration):
             raise FwnetError(
                 f"{start.name} does not say what scale it was trained for: give --scale"
             )
-        return cls(scale, network.scale > 1, **_copies(options))
+        return cls(scale, network.scale > 1, copies)
 
     @classmethod
     def default_models(cls, **asked: Any) -> dict[int, str]:
@@ -303,7 +302,3 @@ def scale_of(trained: TrainedModel) -> int | None:
     network: Any = trained.model
     scale = network.scale if network.scale > 1 else trained.facts.get("scale")
     return scale if isinstance(scale, int) and scale > 1 else None
-
-
-def _copies(options: dict[str, Any]) -> dict[str, bool]:
-    return {"smaller_copies": options.get("smaller_copies", False)}

@@ -1,4 +1,4 @@
-"""The settings of a training: an object, a TOML file, and options of a command."""
+"""The settings of a training (an object, a TOML file, options of a command), and its run."""
 
 import dataclasses
 import json
@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_type_hints
 
+import torch
+
 from fwnet.errors import FwnetError
+from fwnet.progress import ProgressCallback, silent
 
 
 class ConfigError(FwnetError):
@@ -90,9 +93,9 @@ class TrainingConfig:
         object.__setattr__(self, "decay_at", tuple(self.decay_at))
 
     @classmethod
-    def read(cls, path: str | Path, **changes: Any) -> Self:
-        """Read a file of settings. Missing ones keep their defaults; `changes` come first."""
-        return cls(**{**cls.read_settings(path), **changes})
+    def read(cls, path: str | Path) -> Self:
+        """Read a file of settings; missing ones keep their defaults."""
+        return cls(**cls.read_settings(path))
 
     @classmethod
     def read_settings(cls, path: str | Path) -> dict[str, Any]:
@@ -132,6 +135,29 @@ class TrainingConfig:
         if self.schedule == "step":
             return self.learning_rate * self.decay_factor ** sum(done >= d for d in self.decay_at)
         return self.learning_rate
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """What a training needs besides its model, its data and its settings.
+
+    Attributes:
+        folder: Folder for checkpoints, history and the final model.safetensors; None for none.
+        device: Where to train.
+        resume: Continue an earlier run with the same settings, if there is one.
+        force: Start over although the folder has an earlier run.
+        checkpoint_seconds: Seconds between checkpoints: the most work that a kill loses.
+        progress: Called a few times per second and after every epoch.
+        warn: Called with a line for every problem that does not stop the training.
+    """
+
+    folder: str | Path | None = None
+    device: str | torch.device = "cpu"
+    resume: bool = False
+    force: bool = False
+    checkpoint_seconds: float = 30.0
+    progress: ProgressCallback = silent
+    warn: Callable[[str], object] = lambda _: None
 
 
 def _check(name: str, value: Any, is_right: Callable[[Any], bool], expected: str) -> None:

@@ -10,7 +10,7 @@ from fwnet.data import DataError, ImageSet, image_files
 from fwnet.progress import Progress
 from fwnet.restoration import Restoration
 from fwnet.training.checkpoint import holds_training
-from fwnet.training.run import TrainingRun
+from fwnet.training.config import TrainingRun
 
 NUM_HELD = 12  # or a tenth of a folder, if that is fewer
 NUM_NAMED = 10  # unreadable files that are reported one by one
@@ -49,16 +49,24 @@ def read_learning_images(
         crop_size: Images with a shorter side are skipped.
         num_held: How many images to hold back; None for 12, or a tenth if that is fewer.
     """
-    found = None if folder is None else _files_in(folder, Path(run.folder or "."))
-    where = BERKELEY if folder is None else f"in {folder}"
+    found, where = None, BERKELEY
+    if folder is not None:
+        output = Path(run.folder or ".").resolve()
+        found = [path for path in image_files(Path(folder)) if not _is_history(path, output)]
+        where = f"in {folder}"
     source = restoration.source(found, where, NUM_HELD if num_held is None else num_held, run.warn)
     others = source.held_files
     images = _read([*source.files, *(others or [])], restoration.read, crop_size, run)
     if others is None:
-        learn, held = _hold_back(images, num_held)
+        if num_held is None:
+            num_held = min(NUM_HELD, max(1, len(images) // 10)) if len(images) > 1 else 0
+        learn, held = images.split(num_held) if num_held else (images, None)
         count, those = len(images), "of them held back"
     else:
-        learn, held = _set_apart(images, others)
+        names = {str(path) for path in others}
+        apart = [index for index, name in enumerate(images.names) if name in names]
+        kept = [index for index, name in enumerate(images.names) if name not in names]
+        learn, held = images.select(kept), images.select(apart) if apart else None
         count, those = len(learn), "others"
     description = f"{count} {'image' if count == 1 else 'images'} {source.description}"
     if held is not None:
@@ -66,28 +74,11 @@ def read_learning_images(
     return LearningImages(learn, held, description)
 
 
-def _hold_back(images: ImageSet, count: int | None) -> tuple[ImageSet, ImageSet | None]:
-    if count is None:
-        count = min(NUM_HELD, max(1, len(images) // 10)) if len(images) > 1 else 0
-    return images.split(count) if count else (images, None)
-
-
-def _set_apart(images: ImageSet, files: list[Path]) -> tuple[ImageSet, ImageSet | None]:
-    names = {str(path) for path in files}
-    held = [index for index, name in enumerate(images.names) if name in names]
-    learn = [index for index, name in enumerate(images.names) if name not in names]
-    return images.select(learn), images.select(held) if held else None
-
-
-def _files_in(folder: str | Path, output: Path) -> list[Path]:
-    return [path for path in image_files(Path(folder)) if not _is_history(path, output)]
-
-
 def _is_history(path: Path, output: Path) -> bool:
     """Return whether a file is the picture of a training; its folder may hold photos as well."""
     if path.name != PICTURE:
         return False
-    return path.parent.resolve() == output.resolve() or holds_training(path.parent)
+    return path.parent.resolve() == output or holds_training(path.parent)
 
 
 def _read(

@@ -15,11 +15,10 @@ from fwnet.models import ImageModel
 from fwnet.models.conv_coding_networks import ConvCodingNetwork
 from fwnet.restoration import Restoration
 from fwnet.training.checkpoint import TrainingFolder
-from fwnet.training.config import ConfigError, TrainingConfig
+from fwnet.training.config import ConfigError, TrainingConfig, TrainingRun
 from fwnet.training.learning_images import LearningImages, read_learning_images
 from fwnet.training.loop import TrainingResult, train
 from fwnet.training.restoration_task import RestorationTask, decibels
-from fwnet.training.run import TrainingRun
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 from fwnet import models
 from fwnet.hardware import choose_device
 from fwnet.models import Model, ModelFileError
-from fwnet.models.model import model_from, parse_about, parse_weights
+from fwnet.models.model import model_from
 
 SHIPPED = Path(__file__).parent
 
@@ -173,8 +173,8 @@ def load_trained(
         return TrainedModel(model_from(path, about, weights).to(chosen), name, facts)
     card = find_card(name, folder)
     path = weights_path(name, folder)
-    weights, metadata = parse_weights(path, _checked_bytes(card, path))
-    model = model_from(path, parse_about(path, metadata), weights, torch.float32)
+    about, weights = models.read_model(path, _checked_bytes(card, path))
+    model = model_from(path, about, weights, torch.float32)
     return TrainedModel(model.to(chosen), name, {**card.trained_for, "task": card.task})
 
 
