@@ -116,19 +116,16 @@ def _train(
         )
         trained = function(run=run, settings=given, **arguments)
     if is_first_process():
-        _draw_history(trained, output)
-        _print_trained(trained)
+        _show(trained, output)
 
 
-def _draw_history(trained: Trained, output: Path) -> None:
+def _show(trained: Trained, output: Path) -> None:
+    """Draw the history, and print what was trained."""
     from fwnet.training.picture import draw_history
 
     history = trained.report.training.history
     if history:  # empty if someone removed the file
         draw_history(history, trained.shown).savefig(output / "history.png", dpi=120)
-
-
-def _print_trained(trained: Trained) -> None:
     network, path = trained.report.network, trained.report.model_path
     words, command = trained.use
     print_lines(

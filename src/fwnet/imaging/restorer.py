@@ -132,11 +132,11 @@ class Restorer:
         self, pixels: Pixels, progress: ProgressCallback = silent, stage: str = "restoring"
     ) -> Restored:
         """Restore one image; `progress` is called after every tile, with this `stage`."""
+        first, *others = np.moveaxis(pixels.colors, 2, 0)
         sees_gray = self._only is None or self._only.model.in_channels == 1
-        gray = gray_of(pixels.colors) if sees_gray else None
-        if gray is not None:
+        if sees_gray and others and all(np.array_equal(first, other) for other in others):
             # Noise that is the same in all channels would look like a part of the image.
-            result = self.run(Pixels(gray, pixels.alpha), progress, stage)
+            result = self.run(Pixels(pixels.colors[..., :1], pixels.alpha), progress, stage)
             colors = np.repeat(result.pixels.colors, 3, axis=2)
             return Restored(Pixels(colors, result.pixels.alpha), result.sigma, result.restoration)
         network = self._network_for(pixels.colors.shape[2])
@@ -240,18 +240,19 @@ class Restorer:
 
 def _trained(model: str | Path | ImageModel) -> TrainedModel:
     """Load a network, or copy it, so that the caller's stays as it is."""
-    if isinstance(model, ImageModel):
-        return TrainedModel(copy.deepcopy(model), f"a {type(model).__name__}")
     if isinstance(model, Model):
-        raise ImageError(f"expected a network for images, got a {type(model).__name__}")
-    if not isinstance(model, str | Path):
+        trained = TrainedModel(copy.deepcopy(model), f"a {type(model).__name__}")
+    elif isinstance(model, str | Path):
+        trained = load_trained(model)
+    else:
         raise TypeError(
             f"model must be a name, a path or a network for images, got {type(model).__name__}"
         )
-    trained = load_trained(model)
     if not isinstance(trained.model, ImageModel):
-        kind = type(trained.model).__name__
-        raise ImageError(f"expected a network for images, got {model}, which holds a {kind}")
+        holds = (
+            "" if isinstance(model, Model) else f", which holds a {type(trained.model).__name__}"
+        )
+        raise ImageError(f"expected a network for images, got {trained.name}{holds}")
     return trained
 
 
@@ -350,16 +351,6 @@ def upscale(
     return restore(
         Upscaling, image, model, device=device, tile=tile, progress=progress, scale=scale
     )
-
-
-def gray_of(colors: np.ndarray) -> np.ndarray | None:
-    """Return one channel, (h, w, 1), of an image with three equal ones; None for other images."""
-    if colors.shape[2] != 3:
-        return None
-    for row in colors:  # one by one: most images differ in the first
-        if not (np.array_equal(row[:, 0], row[:, 1]) and np.array_equal(row[:, 0], row[:, 2])):
-            return None
-    return colors[..., :1]
 
 
 def _empty(colors: np.ndarray, scale: int) -> np.ndarray:

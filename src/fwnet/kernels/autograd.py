@@ -97,12 +97,12 @@ def _to_inputs(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Tensor | None, ..
 
 def _is_transformed(*arguments: Any) -> bool:
     """Return whether torch.func or a batched gradient is active: only the reference supports it."""
-    return any(isinstance(t, Tensor) and _is_wrapped(t) for t in arguments)
-
-
-def _is_wrapped(t: Tensor) -> bool:
     functorch = torch._C._functorch
-    return functorch.is_functorch_wrapped_tensor(t) or functorch.is_legacy_batchedtensor(t)
+    return any(
+        functorch.is_functorch_wrapped_tensor(t) or functorch.is_legacy_batchedtensor(t)
+        for t in arguments
+        if isinstance(t, Tensor)
+    )
 
 
 def refuse_second_derivative(ctx: Any, *grads: Tensor) -> NoReturn:

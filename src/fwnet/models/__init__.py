@@ -5,11 +5,11 @@ from fwnet.models.coding_network import CodingNetwork
 from fwnet.models.conv_coding_networks import ConvFWNet, ConvLISTA
 from fwnet.models.dncnn import VDSR, DnCNN
 from fwnet.models.fwnet import MLP, FWNet
-from fwnet.models.image_model import ImageModel
 from fwnet.models.lcod import LCoD
 from fwnet.models.lista import LISTA
 from fwnet.models.model import (
     MODELS,
+    ImageModel,
     Model,
     ModelFileError,
     SignalModel,

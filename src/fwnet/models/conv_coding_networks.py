@@ -11,7 +11,7 @@ from torch.nn.functional import conv2d, pixel_shuffle, softplus
 from fwnet.checks import check_integer
 from fwnet.functional import soft_threshold
 from fwnet.models.coding_network import check_dictionary, raw_thresholds
-from fwnet.models.image_model import (
+from fwnet.models.model import (
     ConvolutionalModel,
     as_convolutions,
     check_kernel_size,
