@@ -17,8 +17,8 @@ from fwnet.training import (
     TrainingConfig,
     TrainingRun,
     decibels,
-    norms,
     restoration_task,
+    steps,
     train,
 )
 from fwnet.training.steps import estimate_norms
@@ -273,7 +273,7 @@ def assert_statistics(model, expected):
 
 class TestNorms:
     def test_statistics_are_those_of_the_latest_batches(self, monkeypatch):
-        monkeypatch.setattr(norms, "NUM_BATCHES", 6)
+        monkeypatch.setattr(steps, "NUM_BATCHES", 6)
         denoising, model = task(), normalizing()
         for step, batches in ((4, range(4)), (20, range(14, 20))):
             for norm in model.norms:

@@ -31,7 +31,7 @@ def bench(
         typer.Option("--output", "-o", help="Folder to save bench-NAME-HARDWARE.json in."),
     ] = None,
 ) -> None:
-    """Measure speed and memory as ratios, side by side in one run, on an idle machine."""
+    """Compare the speed and memory of methods. Run it on an idle machine."""
     from fwnet.bench import BENCHMARKS, Options, run_benchmark
 
     console = Console()

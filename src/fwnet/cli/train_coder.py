@@ -64,7 +64,7 @@ def train_coder_command(
         typer.Option(help="Fraction of the rows to hold back; 0 keeps the last epoch."),
     ] = 0.1,
 ) -> Trained:
-    """Train a network to code, on signals and the codes that you have for them."""
+    """Train a network to code signals, from signals and their codes."""
     from fwnet.coding import train_coder
 
     report = train_coder(

@@ -31,12 +31,12 @@ class ImageOptions:
     """Options of every training on images."""
 
     data: Path | None = option(
-        None, "A folder of images, with its subfolders.", shown="public data sets"
+        None, "Folder of images; subfolders are included.", shown="public data sets"
     )
     start: str | None = option(
         None,
-        "A trained network to start from: one of fwnet models, or a file. It may be for another "
-        "scale, for gray instead of color, or for one noise level instead of all.",
+        "A trained network to start from: a name from fwnet models, or a file. It may be for "
+        "another scale, for gray instead of color, or for one noise level instead of all.",
         metavar="NAME|FILE",
     )
     crop_size: int | None = option(
@@ -44,7 +44,9 @@ class ImageOptions:
     )
     steps_per_epoch: int = option(1000, "Batches per epoch.")
     validation: int | None = option(
-        None, "Images to hold back for validation.", shown="12, or a tenth if fewer"
+        None,
+        "Images to hold back for validation.",
+        shown="12, or a tenth if that is fewer",
     )
 
 
@@ -57,7 +59,7 @@ class NetworkOptions:
     channels: int | None = option(None, "Number of maps per layer.", shown="64")
     plain: bool = option(
         False,
-        "The authors' form: the output is W_R z, without adding the input.",
+        "The authors' form: the network predicts the image, not the difference from its input.",
         flags=("--plain",),
     )
     p: float | None = option(

@@ -44,11 +44,11 @@ RECIPE = Recipe(
 )
 
 NOTES = """
-[bold]fwnet denoise photo.jpg clean.png[/bold]             one file; the noise is estimated
+[bold]fwnet denoise photo.jpg clean.png[/bold]             the noise is estimated
 
-[bold]fwnet denoise photo.jpg clean.png --sigma 25[/bold]  known noise, on the scale 0 to 255
+[bold]fwnet denoise photo.jpg clean.png --sigma 25[/bold]  known noise
 
-[bold]fwnet denoise photos/ clean/ --compare[/bold]        a folder; before and after side by side
+[bold]fwnet denoise photos/ clean/ --compare[/bold]        a folder, with comparisons
 
 [bold]fwnet denoise 'scans/*.tif' logo.png clean/[/bold]   several files into a folder
 
@@ -56,13 +56,13 @@ Size, bits per channel, transparency, EXIF, color profile and resolution are kep
 """
 
 TRAIN_NOTES = """
-[bold]fwnet train denoise --data photos --sigma 25 -o mynet[/bold]        for noise of one level
+[bold]fwnet train denoise --data photos --sigma 25 -o mynet[/bold]      one level
 
-[bold]fwnet train denoise --data photos --max-sigma 55 -o mynet[/bold]    one network for all levels
+[bold]fwnet train denoise --data photos --max-sigma 55 -o mynet[/bold]  all levels up to 55
 
-[bold]fwnet train denoise --start conv_fwnet_t16.denoise_gray_s25 --data photos -o mynet[/bold]
+[bold]fwnet train denoise --start conv_fwnet_t4.denoise_gray_s25 --data photos -o mynet[/bold]
 
-The last command continues from a shipped network ([bold]fwnet models[/bold]) and keeps its form \
+The last command starts from a shipped network ([bold]fwnet models[/bold]) and keeps its form \
 and noise level.
 
 Images should be clean: new noise is added to crops of them at every step. Without --data the \

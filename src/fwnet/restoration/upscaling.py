@@ -51,15 +51,16 @@ RECIPE = Recipe(
 )
 
 NOTES = """
-[bold]fwnet upscale small.png large.png[/bold]             three times as high and wide
+[bold]fwnet upscale small.png large.png[/bold]             3 times the height and width
 
-[bold]fwnet upscale small.jpg large.png --scale 4[/bold]   four times; 2 for twice
+[bold]fwnet upscale small.jpg large.png --scale 4[/bold]   4 times
 
-[bold]fwnet upscale photos/ large/ --compare[/bold]        a folder; bicubic and this side by side
+[bold]fwnet upscale photos/ large/ --compare[/bold]        a folder, with comparisons
 
 [bold]fwnet upscale 'scans/*.tif' logo.png large/[/bold]   several files into a folder
 
-The network enlarges the luma (Y) of an image; colors and transparency are enlarged bicubically. \
+The network enlarges the luma (Y) of an image; colors and transparency are enlarged bicubically, \
+and --compare shows the whole image that way on the left. \
 Bits per channel, EXIF and color profile are kept. The resolution in dots per inch grows with the \
 image, so that a print keeps its size.
 """
@@ -69,7 +70,7 @@ TRAIN_NOTES = """
 
 [bold]fwnet train upscale --start conv_fwnet_t19.upscale_x3 --scale 4 --data photos -o mynet[/bold]
 
-The second command continues from a shipped network ([bold]fwnet models[/bold]) and keeps its \
+The second command starts from a shipped network ([bold]fwnet models[/bold]) and keeps its \
 form; without --scale also its scale.
 
 Images should be sharp: they are shrunk, and the network learns to undo that, on their luma (Y). \

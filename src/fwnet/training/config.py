@@ -36,22 +36,22 @@ class TrainingConfig:
     learning_rate: float = _setting(1e-3, "Initial learning rate.")
     momentum: float = _setting(0.9, "Momentum of sgd.")
     schedule: Literal["constant", "step", "cosine"] = _setting(
-        "cosine", "Learning rate over time: constant, step (see decay_at), or cosine (down to 0)."
+        "cosine", "Learning rate over time: constant, step (see --decay-at), or cosine (down to 0)."
     )
     decay_at: tuple[float, ...] = _setting(
-        (0.5, 0.75), "For step: fractions of the training after which the rate falls."
+        (0.5, 0.75), "For step: when the rate falls, as fractions of the training."
     )
     decay_factor: float = _setting(0.1, "For step: factor of the rate at each fall.")
     clip_norm: float | None = _setting(
         None, "Largest norm of a gradient; larger ones are scaled down."
     )
     weight_decay: float = _setting(
-        2e-4, "Factor λ of λ/2·‖W‖² in the objective, on matrices only, never on p or γ."
+        2e-4, "λ of the penalty λ/2·‖W‖². It applies to matrices only, never to p or γ."
     )
     average: float = _setting(
         0.0,
         "Factor per step of a running mean of the weights, such as 0.999. The mean is validated "
-        "and kept; 0 keeps the last weights.",
+        "and saved; with 0, the last weights are.",
     )
     precision: Literal["float32", "tf32", "bf16"] = _setting(
         "float32", "Precision of matrix products: float32, or on a GPU tf32 or bf16."
