@@ -74,6 +74,20 @@ def option_parameters(
     return parameters
 
 
+def argument_parameter(
+    name: str,
+    kind: Any,
+    explanation: str,
+    default: Any = inspect.Parameter.empty,
+    **options: Any,
+) -> dict[str, inspect.Parameter]:
+    """Return an argument of a command, by its name; `options` are those of `typer.Argument`."""
+    annotated: Any = Annotated
+    annotation = annotated[kind, typer.Argument(help=explanation, **options)]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return {name: inspect.Parameter(name, keyword, default=default, annotation=annotation)}
+
+
 def with_parameters(
     function: Callable[..., None], name: str, parameters: Mapping[str, inspect.Parameter]
 ) -> Callable[..., None]:
@@ -82,11 +96,9 @@ def with_parameters(
     def command(**arguments: Any) -> None:
         function(**arguments)
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    ordered = [parameter.replace(kind=keyword) for parameter in parameters.values()]
-    command.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
-    command.__annotations__ = {one.name: one.annotation for one in ordered}
-    command.__name__ = name
+    command.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters.values()}
+    command.__name__, command.__doc__ = name, function.__doc__
     return command
 
 

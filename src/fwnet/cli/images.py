@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import partial
-from inspect import Parameter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from fwnet.cli.command import (
     DEVICE_HELP,
+    argument_parameter,
     option_parameters,
     print_lines,
     reported_errors,
@@ -28,15 +28,15 @@ quality 95. Unreadable files are reported and skipped; the exit code is then 2. 
 kept unless --force is given. [bold]fwnet models[/bold] lists the networks for --model.
 """
 
-INPUTS = Annotated[
+INPUTS = argument_parameter(
+    "inputs",
     list[str] | None,  # optional, for a message of our own: one argument alone becomes OUT
-    typer.Argument(
-        metavar="IN...",
-        help="Images: files, folders, patterns such as '*.png'.",
-        show_default=False,
-    ),
-]
-OUTPUT = Annotated[str, typer.Argument(metavar="OUT", help="A file for one image, else a folder.")]
+    "Images: files, folders, patterns such as '*.png'.",
+    default=None,
+    metavar="IN...",
+    show_default=False,
+)
+OUTPUT = argument_parameter("output", str, "A file for one image, else a folder.", metavar="OUT")
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,8 @@ class FileOptions:
 
 def restoration_command(kind: type[Restoration]) -> Callable[..., None]:
     """Return the command that applies a restoration to files."""
-    place = Parameter.KEYWORD_ONLY
-    paths = {
-        "inputs": Parameter("inputs", place, default=None, annotation=INPUTS),
-        "output": Parameter("output", place, annotation=OUTPUT),
-    }
     options = option_parameters(kind.apply_options) | option_parameters(FileOptions)
-    return with_parameters(partial(_restore, kind), kind.name, paths | options)
+    return with_parameters(partial(_restore, kind), kind.name, INPUTS | OUTPUT | options)
 
 
 def _restore(

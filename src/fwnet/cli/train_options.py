@@ -66,7 +66,7 @@ class Trained:
 
 
 def training_command(
-    shown: Mapping[str, object], own: Mapping[str, inspect.Parameter] | None = None
+    shown: Mapping[str, object], own: Mapping[str, inspect.Parameter]
 ) -> Callable[[Callable[..., Trained]], Callable[..., None]]:
     """Decorate a function of `run`, `settings` and its own options as a training command.
 
@@ -76,13 +76,10 @@ def training_command(
 
     Args:
         shown: Defaults in words for --help, by setting, where the command has its own.
-        own: The command's own parameters; by default those of the function.
+        own: The command's own parameters.
     """
 
     def decorate(function: Callable[..., Trained]) -> Callable[..., None]:
-        options = dict(own or inspect.signature(function, eval_str=True).parameters)
-        for name in ("run", "settings"):
-            options.pop(name, None)
         shared = option_parameters(OutputOptions) | option_parameters(RunOptions, panel="Run")
         settings = option_parameters(TrainingConfig, shown, panel="Training", unset=True)
 
@@ -92,10 +89,9 @@ def training_command(
             with reported_errors(lambda: STOPPED, memory="--batch-size"):
                 _train(function, given, arguments)
 
-        parameters = {"output": shared["output"]} | options | shared | settings
-        made = with_parameters(command, function.__name__, parameters)
-        made.__doc__ = function.__doc__
-        return made
+        command.__doc__ = function.__doc__
+        parameters = {"output": shared["output"]} | dict(own) | shared | settings
+        return with_parameters(command, function.__name__, parameters)
 
     return decorate
 

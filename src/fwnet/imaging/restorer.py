@@ -18,9 +18,8 @@ from fwnet.hardware import choose_device
 from fwnet.imaging.beyond_pillow import ImageError, read_metadata
 from fwnet.imaging.color import gray_to_luma, luma_to_gray, rgb_to_ycbcr, ycbcr_to_rgb
 from fwnet.imaging.noise import estimate_noise
-from fwnet.imaging.pixels import AnyImage, Pixels, map_images
+from fwnet.imaging.pixels import AnyImage, Pixels, keep_hidden, map_images, spread_visible
 from fwnet.imaging.tiling import apply_tiled
-from fwnet.imaging.transparency import keep_hidden, spread_visible
 from fwnet.models import ImageModel, Model
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.resize import REACH

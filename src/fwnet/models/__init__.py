@@ -3,7 +3,6 @@
 from fwnet.models.classifiers import CodeClassifier
 from fwnet.models.coding_network import CodingNetwork
 from fwnet.models.conv_coding_networks import ConvFWNet, ConvLISTA
-from fwnet.models.dncnn import VDSR, DnCNN
 from fwnet.models.fwnet import MLP, FWNet
 from fwnet.models.lcod import LCoD
 from fwnet.models.lista import LISTA
@@ -21,7 +20,7 @@ from fwnet.models.model import (
     write_model,
     write_weights,
 )
-from fwnet.models.srcnn import SRCNN
+from fwnet.models.plain_networks import SRCNN, VDSR, DnCNN
 
 __all__ = [
     "LISTA",
