@@ -328,7 +328,7 @@ def test_ctrl_c_says_how_to_continue(folder, monkeypatch):
     monkeypatch.setattr("fwnet.coding.row_coders.solve", interrupted)
     result = encode(*WITH_D)
     assert result.exit_code == 130
-    assert result.stderr == "Stopped. Run the same command with --resume to continue.\n"
+    assert result.stderr == "Stopped. Continue with the same command and --resume.\n"
     monkeypatch.undo()
     monkeypatch.chdir(folder)
     assert encode(*WITH_D, "--resume").exit_code == 0

@@ -8,7 +8,7 @@ from torch.nn.functional import conv2d, conv_transpose2d, pad
 from fwnet.experiments import patch_denoiser
 from fwnet.experiments.patch_denoiser import PatchDenoiser
 from fwnet.models import LISTA, SRCNN, VDSR, ConvFWNet, ConvLISTA, DnCNN, FWNet
-from fwnet.models.conv_coding_network import gram_kernels, squared_norm
+from fwnet.models.conv_coding_networks import gram_kernels, squared_norm
 from tests.models.conformance import (
     CompileConformance,
     ConvCodingConformance,

@@ -17,11 +17,11 @@ from fwnet.training import (
     TrainingConfig,
     TrainingRun,
     decibels,
-    norms,
     restoration_task,
+    steps,
     train,
 )
-from fwnet.training.norms import estimate_norms
+from fwnet.training.steps import estimate_norms
 from tests.trainings import denoising as denoising_task
 
 CONFIG = TrainingConfig(num_epochs=2, batch_size=4, learning_rate=0.01, average=0.9)
@@ -273,7 +273,7 @@ def assert_statistics(model, expected):
 
 class TestNorms:
     def test_statistics_are_those_of_the_latest_batches(self, monkeypatch):
-        monkeypatch.setattr(norms, "NUM_BATCHES", 6)
+        monkeypatch.setattr(steps, "NUM_BATCHES", 6)
         denoising, model = task(), normalizing()
         for step, batches in ((4, range(4)), (20, range(14, 20))):
             for norm in model.norms:

@@ -200,10 +200,10 @@ class TestRecipe:
         shown = RECIPE.shown
         assert set(shown) <= fields | {"model", "num_layers"}
         assert (shown["num_epochs"], shown["batch_size"], shown["clip_norm"]) == (10, 128, "0.1")
-        assert shown["model"] == "ConvFWNet; or ConvLISTA, DnCNN"
-        assert shown["num_layers"] == "ConvFWNet 4; ConvLISTA 4; DnCNN 17"
-        assert "ConvFWNet --plain up to 4 layers 0.016; " in shown["learning_rate"]
-        assert "DnCNN --no-batch-norm 0.001; " in shown["learning_rate"]
+        assert shown["model"] == "ConvFWNet; others: ConvLISTA, DnCNN"
+        assert shown["num_layers"] == "ConvFWNet: 4; ConvLISTA: 4; DnCNN: 17"
+        assert "ConvFWNet --plain up to 4 layers: 0.016; " in shown["learning_rate"]
+        assert "DnCNN --no-batch-norm: 0.001; " in shown["learning_rate"]
 
     def test_a_network_that_no_row_is_for(self):
         coder = {"model": "FWNet", "num_features": 9, "num_atoms": 5, "num_layers": 2}

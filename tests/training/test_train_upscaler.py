@@ -178,14 +178,14 @@ class TestRecipe:
 
     def test_what_help_shows(self):
         shown = RECIPE.shown
-        assert shown["clip_norm"] == "0.01; VDSR --no-batch-norm 0.003; SRCNN 0.1"
-        assert shown["num_layers"] == "ConvFWNet 19; VDSR 20"
+        assert shown["clip_norm"] == "0.01; VDSR --no-batch-norm: 0.003; SRCNN: 0.1"
+        assert shown["num_layers"] == "ConvFWNet: 19; VDSR: 20"
         assert [shown[name] for name in ("num_epochs", "batch_size", "weight_decay")] == [
             20,
             64,
             0.0,
         ]
-        assert shown["learning_rate"].endswith("VDSR 0.001; SRCNN 0.002; half with --start")
+        assert shown["learning_rate"].endswith("VDSR: 0.001; SRCNN: 0.002; half with --start")
 
     def test_settings_are_settings(self):
         network = make_upscaler(scale=3, channels=2, num_layers=2)

@@ -8,8 +8,8 @@ import torch
 import fwnet
 from fwnet.models import ImageModel
 from fwnet.zoo import list_models
-from fwnet.zoo.sample import sample_output
 from fwnet.zoo.shelf import SHIPPED, weights_path
+from fwnet.zoo.shipping import NAME, TEXTS, sample_output
 
 CARDS = list_models()
 LARGEST_SUM = 20_000_000  # bytes: a package should stay quick to install
@@ -24,6 +24,18 @@ def test_every_card_has_weights_and_every_file_a_card():
 
 def test_all_weights_together_are_small():
     assert sum(card.num_bytes for card in CARDS) <= LARGEST_SUM
+
+
+@each
+def test_its_card_is_complete(card):
+    assert NAME.fullmatch(card.name)
+    assert card.name.partition(".")[2].startswith(card.task)
+    for name in TEXTS:
+        assert getattr(card, name).strip()
+        assert "\n" not in getattr(card, name)
+    assert card.seconds > 0
+    assert all(0 < figure < 100 for figure in card.figures.values())
+    assert card.dtype in ("float16", "float32")
 
 
 @each

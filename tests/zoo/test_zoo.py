@@ -15,7 +15,7 @@ from fwnet.cli import app
 from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, FWNet, ModelFileError
 from fwnet.zoo import Card, Sample, find_card, list_models, load_model, load_trained, ship
 from fwnet.zoo.__main__ import main
-from fwnet.zoo.sample import sample_image, sample_output
+from fwnet.zoo.shipping import sample_image, sample_output
 
 NAME = "conv_fwnet_t3.denoise_gray_s25"
 FACTS = {
@@ -138,9 +138,8 @@ def test_what_cannot_be_shipped_leaves_nothing_behind(tmp_path, trained):
         (large, NAME, {}, "first.weight must be finite in torch.float16, got up to 1000000"),
         (trained, NAME, {"licence": "MIT"}, "a card has no field for licence"),
         (trained, "Denoiser", {}, "name must be architecture_tT.task_variant, got 'Denoiser'"),
-        (trained, NAME, {"trained_for": {"": 1}}, "trained_for must be facts by name"),
         (trained, NAME, {"summary": "two\nlines"}, "summary must be a line of text"),
-        (trained, NAME, {"figures": {"PSNR": float("nan")}}, "figures must be numbers by name"),
+        (trained, NAME, {"figures": {"PSNR": float("nan")}}, "figures must be finite"),
         (trained, NAME, {"seconds": -1}, "seconds must be a number >= 0, got -1"),
         (tmp_path / "no", NAME, {}, "does not exist"),
     ):
@@ -213,28 +212,17 @@ def test_an_empty_zoo(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda card: card.pop("data"), "card lacks data"),
-        (lambda card: card.update(stars=5), "card must not have stars"),
-        (lambda card: card.update(sha256="abc"), "sha256 must be 64 hexadecimal digits, got 'abc'"),
-        (lambda card: card.update(num_bytes="7"), "num_bytes must be an integer >= 1, got '7'"),
-        (lambda card: card.update(num_parameters=True), "num_parameters must be an integer >= 1"),
-        (lambda card: card.update(model="Nothing"), "model must be a model of the registry"),
-        (lambda card: card.update(model=["FWNet"]), "not a card"),
-        (lambda card: card.update(trained_for={}), "trained_for must be facts by name"),
-        (lambda card: card.update(dtype="int8"), "dtype must be float16 or float32, got 'int8'"),
-        (lambda card: card.update(figures=[28.7]), r"figures must be numbers by name, got \[28"),
-        (lambda card: card.update(sample=None), "sample must be an object, got None"),
-        (lambda card: card["sample"].pop("values"), "sample lacks values"),
-        (lambda card: card["sample"]["values"].pop(), "as many values as places"),
-        (lambda card: card["sample"].update(places=[3]), "not a card"),
-        (lambda card: card.update(task="upscale"), "name must contain the task upscale"),
+        (lambda card: card.pop("data"), "not a card.*'data'"),
+        (lambda card: card.update(stars=5), "not a card.*'stars'"),
+        (lambda card: card.update(sample=None), "not a card"),
+        (lambda card: card["sample"].pop("values"), "not a card.*'values'"),
         (
             lambda card: card.update(name="conv_fwnet_t4.denoise"),
             "must be the card of conv_fwnet_t3",
         ),
     ],
 )
-def test_cards_that_are_not_in_order_are_refused(change, message, folder):
+def test_wrong_cards_are_refused(change, message, folder):
     path = folder / "cards" / f"{NAME}.json"
     card = json.loads(path.read_text(encoding="utf-8"))
     change(card)
@@ -268,7 +256,7 @@ def test_damaged_weights_are_not_loaded(folder):
         load_model(NAME, folder=folder)
 
 
-def test_an_unknown_name_is_told_with_those_that_are_near(folder):
+def test_an_unknown_name_suggests_similar_ones(folder):
     near = r"conv_fwnet_t3\.denoise_gray_s[25][05] or conv_fwnet_t3\.denoise_gray_s[25][05]"
     with pytest.raises(ModelFileError, match=f"_s20'; did you mean {near}.*lists all"):
         load_model("conv_fwnet_t3.denoise_gray_s20", folder=folder)

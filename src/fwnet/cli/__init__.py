@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 import fwnet
-from fwnet.cli import bench, demo, encode, images, models, reproduce, train
-from fwnet.cli.arguments import Command
+from fwnet.cli import bench, demo, encode, images, models, reproduce, train_coder, train_images
+from fwnet.cli.command import Command
 from fwnet.restoration import RESTORATIONS
 
 __all__ = ["app", "main"]
@@ -26,16 +26,21 @@ app = typer.Typer(
     help="Lp-norm constrained coding with the Frank-Wolfe Network.",
     epilog="Start with [bold]fwnet demo[/bold]: it takes seconds and needs no data.",
 )
+train = typer.Typer(no_args_is_help=True, help="Train a network on your own data.")
 app.command(cls=Command)(demo.demo)
 app.command(cls=Command)(bench.bench)
 app.command(cls=Command, epilog=encode.NOTES)(encode.encode)
+train.command("coder", cls=Command, epilog=train_coder.NOTES)(train_coder.train_coder_command)
 for kind in RESTORATIONS.values():
     app.command(kind.name, cls=Command, help=kind.help, epilog=kind.notes + images.NOTES)(
         images.restoration_command(kind)
     )
+    train.command(kind.name, cls=Command, epilog=kind.train_notes + train_images.NOTES)(
+        train_images.training_command_for(kind)
+    )
 app.command(cls=Command, epilog=reproduce.NOTES)(reproduce.reproduce)
 app.command(cls=Command)(models.models)
-app.add_typer(train.train_app, name="train")
+app.add_typer(train, name="train")
 
 
 def main() -> None:

@@ -11,8 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fwnet.cli.arguments import Device, chosen_device, make_folder
-from fwnet.cli.terminal import rounded
+from fwnet.cli.command import Device, make_folder, reported_errors, rounded
+from fwnet.hardware import choose_device
+from fwnet.progress import progress_bar
 
 if TYPE_CHECKING:
     from fwnet.bench import Report
@@ -30,9 +31,8 @@ def bench(
         typer.Option("--output", "-o", help="Folder to save bench-NAME-HARDWARE.json in."),
     ] = None,
 ) -> None:
-    """Measure speed and memory as ratios, side by side in one run, on an idle machine."""
+    """Compare the speed and memory of methods. Run it on an idle machine."""
     from fwnet.bench import BENCHMARKS, Options, run_benchmark
-    from fwnet.progress import progress_bar
 
     console = Console()
     if name is None:
@@ -42,11 +42,10 @@ def bench(
     if name not in BENCHMARKS:
         expected = ", ".join(BENCHMARKS)
         raise typer.BadParameter(f"expected one of {expected}, got {name!r}", param_hint="NAME")
-    chosen = chosen_device(device)
     if output:
         make_folder(output)
-    with progress_bar() as progress:
-        report = run_benchmark(name, Options(chosen, quick, progress))
+    with reported_errors(), progress_bar() as progress:
+        report = run_benchmark(name, Options(choose_device(device), quick, progress))
     path = report.save(output) if output else None
     if as_json:
         console.print_json(json.dumps(dataclasses.asdict(report)))

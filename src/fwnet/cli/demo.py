@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fwnet.cli.arguments import make_folder
+from fwnet.cli.command import make_folder
 
 
 def demo(

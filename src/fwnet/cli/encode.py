@@ -1,15 +1,21 @@
 """`fwnet encode`."""
 
-from __future__ import annotations
-
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from fwnet.cli.arguments import Device
-from fwnet.cli.terminal import print_lines, say
+from fwnet.cli.command import (
+    DEVICE_HELP,
+    STOPPED,
+    argument_parameter,
+    option_parameters,
+    print_lines,
+    reported_errors,
+    say,
+    with_parameters,
+)
 from fwnet.progress import progress_bar
+from fwnet.restoration import option
 
 if TYPE_CHECKING:
     from fwnet.coding import EncodeReport
@@ -30,84 +36,59 @@ Parquet needs pyarrow: pip install 'fwnet\\[parquet]'. Every column is a feature
 """
 
 
-def encode(
-    data: Annotated[Path, typer.Argument(help="Signals, one per row: .npy or .parquet.")],
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="File for the codes: .npy or .parquet.")
-    ],
-    p: Annotated[
-        float | None, typer.Option("--p", help="Exponent of the norm, from 1 to inf.")
-    ] = None,
-    radius: Annotated[float | None, typer.Option(help="Bound on the norm of a code.")] = None,
-    dictionary: Annotated[
-        Path | None,
-        typer.Option(
-            "--dictionary",
-            "-d",
-            help="A .npy file of shape (n, m), one atom per column: the transpose of "
-            "scikit-learn's components_. Default: the identity.",
-        ),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(help="A network from fwnet train coder, instead of --p and --radius."),
-    ] = None,
-    tol: Annotated[
-        float | None,
-        typer.Option(help="Tolerance of the certificate. Default: 1e-6, or 1e-10 for float64."),
-    ] = None,
-    device: Device = "auto",
-    certificates: Annotated[
-        Path | None,
-        typer.Option(help="A .npy file for one record per row: gap, norm_gap, status_code, …"),
-    ] = None,
-    shard_rows: Annotated[
-        int | None, typer.Option(help="Rows per shard. Default: chosen from the row width.")
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue a run that was stopped, if there is one."),
-    ] = False,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Overwrite the output; without --resume, discard an unfinished run.",
-        ),
-    ] = False,
-) -> None:
+@dataclass(frozen=True)
+class EncodeOptions:
+    """Options of `fwnet encode`."""
+
+    output: Path = option(
+        MISSING, "File for the codes: .npy or .parquet.", flags=("--output", "-o")
+    )
+    p: float | None = option(None, "Exponent of the norm, from 1 to inf.", flags=("--p",))
+    radius: float | None = option(None, "Bound on the norm of a code.")
+    dictionary: Path | None = option(
+        None,
+        "A .npy file of shape (n, m), one atom per column: the transpose of scikit-learn's "
+        "components_.",
+        shown="the identity",
+        flags=("--dictionary", "-d"),
+    )
+    model: Path | None = option(
+        None, "A network from fwnet train coder, instead of --p and --radius."
+    )
+    tol: float | None = option(
+        None, "Tolerance of the certificate.", shown="1e-6, or 1e-10 for float64"
+    )
+    device: str = option("auto", DEVICE_HELP)
+    certificates: Path | None = option(
+        None, "A .npy file for one record per row: gap, norm_gap, status_code, …"
+    )
+    shard_rows: int | None = option(None, "Rows per shard.", shown="chosen from the row width")
+    resume: bool = option(
+        False, "Continue a stopped run; start one if there is none.", flags=("--resume",)
+    )
+    force: bool = option(
+        False,
+        "Overwrite the output; without --resume, discard an unfinished run.",
+        flags=("--force",),
+    )
+
+
+def _encode(**options: Any) -> None:
     """Code the rows of a file: min ½‖x − Dz‖² such that ‖z‖_p ≤ radius, or with a network."""
     from fwnet.coding import encode_file
 
-    try:
-        with progress_bar() as progress:
-            report = encode_file(
-                data,
-                output,
-                p=p,
-                radius=radius,
-                dictionary=dictionary,
-                model=model,
-                tol=tol,
-                device=device,
-                certificates=certificates,
-                shard_rows=shard_rows,
-                resume=resume,
-                force=force,
-                progress=progress,
-            )
-    except ValueError as error:
-        say(f"Error: {error}")
-        raise typer.Exit(2) from error
-    except KeyboardInterrupt as error:
-        say("Stopped. Run the same command with --resume to continue.")
-        raise typer.Exit(130) from error
+    with reported_errors(lambda: STOPPED), progress_bar() as progress:
+        report = encode_file(**options, progress=progress)
     _print_report(report)
     if report.certifies and report.rows_uncertified:
         say(f"Warning: {report.rows_uncertified:,} of {report.rows:,} rows are not certified.")
 
 
-def _print_report(report: EncodeReport) -> None:
+DATA = argument_parameter("data", Path, "Signals, one per row: .npy or .parquet.")
+encode = with_parameters(_encode, "encode", DATA | option_parameters(EncodeOptions))
+
+
+def _print_report(report: "EncodeReport") -> None:
     """Print what is certified, how long it took and where the codes are."""
     resumed = f", {report.rows_resumed:,} of them from before" if report.rows_resumed else ""
     coded = report.rows > report.rows_resumed

@@ -1,106 +1,91 @@
 """Commands from image to image, one for each restoration: `fwnet denoise`, `fwnet upscale`."""
 
-from __future__ import annotations
-
-import inspect
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from fwnet.cli.arguments import Device, option_parameters, with_parameters
-from fwnet.cli.terminal import print_lines, reported_errors, say
+from fwnet.cli.command import (
+    DEVICE_HELP,
+    argument_parameter,
+    option_parameters,
+    print_lines,
+    reported_errors,
+    say,
+    with_parameters,
+)
 from fwnet.progress import progress_bar
+from fwnet.restoration import Restoration, option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from fwnet.imaging import RestoredFile
-    from fwnet.restoration import Restoration
 
 NOTES = """
-Large images are cut into tiles, with the same result. JPEG files are written with quality 95. \
-Unreadable files are reported and skipped; the exit code is then 2. Existing files are not \
-overwritten without --force. [bold]fwnet models[/bold] lists networks for --model.
+Large images are cut into tiles, which does not change the result. JPEG files are written with \
+quality 95. Unreadable files are reported and skipped; the exit code is then 2. Existing files are \
+kept unless --force is given. [bold]fwnet models[/bold] lists the networks for --model.
 """
 
-Inputs = Annotated[
+INPUTS = argument_parameter(
+    "inputs",
     list[str] | None,  # optional, for a message of our own: one argument alone becomes OUT
-    typer.Argument(
-        metavar="IN...",
-        help="Images: files, folders, patterns such as '*.png'.",
-        show_default=False,
-    ),
-]
-Output = Annotated[str, typer.Argument(metavar="OUT", help="A file for one image, else a folder.")]
+    "Images: files, folders, patterns such as '*.png'.",
+    default=None,
+    metavar="IN...",
+    show_default=False,
+)
+OUTPUT = argument_parameter("output", str, "A file for one image, else a folder.", metavar="OUT")
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """Options of every command from image to image."""
+
+    model: str | None = option(
+        None,
+        "A name from fwnet models, or a model file.",
+        shown="a shipped network",
+        metavar="NAME|FILE",
+    )
+    device: str = option("auto", DEVICE_HELP)
+    tile: int | None = option(
+        None,
+        "Side of the tiles that large images are cut into; smaller tiles use less memory.",
+        shown="chosen for the device",
+    )
+    compare: bool = option(
+        False, "Also write before and after side by side: OUT-compare.png.", flags=("--compare",)
+    )
+    force: bool = option(False, "Overwrite existing files.", flags=("--force",))
 
 
 def restoration_command(kind: type[Restoration]) -> Callable[..., None]:
     """Return the command that applies a restoration to files."""
-
-    def shared(
-        inputs: Inputs,
-        output: Output,
-        model: Annotated[
-            str | None,
-            typer.Option(
-                metavar="NAME|FILE",
-                help="A network of fwnet models, or a model file.",
-                show_default="a shipped network",
-            ),
-        ] = None,
-        device: Device = "auto",
-        tile: Annotated[
-            int | None,
-            typer.Option(
-                metavar="N", help="Side of the tiles of large images: smaller ones use less memory."
-            ),
-        ] = None,
-        compare: Annotated[bool, typer.Option("--compare", help=kind.compare_help)] = False,
-        force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
-        **options: Any,
-    ) -> None:
-        if not inputs:
-            raise typer.BadParameter(
-                f"OUT is missing: expected fwnet {kind.name} IN... OUT, got only {output}"
-            )
-        _restore(
-            kind,
-            inputs,
-            output,
-            options,
-            model=model,
-            device=device,
-            tile=tile,
-            compare=compare,
-            force=force,
-        )
-
-    parameters = dict(inspect.signature(shared, eval_str=True, locals=locals()).parameters)
-    del parameters["options"]
-    parameters["inputs"] = parameters["inputs"].replace(default=None)
-    first = {name: parameters.pop(name) for name in ("inputs", "output")}
-    own = option_parameters(kind.apply_options)
-    return with_parameters(shared, kind.name, first | own | parameters)
+    options = option_parameters(kind.apply_options) | option_parameters(FileOptions)
+    return with_parameters(partial(_restore, kind), kind.name, INPUTS | OUTPUT | options)
 
 
 def _restore(
-    kind: type[Restoration],
-    inputs: list[str],
-    output: str,
-    options: dict[str, Any],
-    **arguments: Any,
+    kind: type[Restoration], inputs: list[str] | None, output: str, **options: Any
 ) -> None:
     """Restore files with a line for each; exit with code 2 if one of them failed."""
     from fwnet.imaging import FailedFile, restore_files
 
+    if not inputs:
+        raise typer.BadParameter(
+            f"OUT is missing: expected fwnet {kind.name} IN... OUT, got only {output}"
+        )
     num_done = num_failed = 0
 
     def stopped() -> str:
         return f"Stopped. {'1 file is' if num_done == 1 else f'{num_done} files are'} done."
 
+    own = {field.name: options.pop(field.name) for field in fields(kind.apply_options)}
     with reported_errors(stopped), progress_bar() as progress:
-        asked = kind.asked(**options)
-        for hint in kind.hints(**options):
+        asked = kind.asked(**own)
+        for hint in kind.hints(**own):
             say(f"Hint: {hint}")
         for outcome in restore_files(
             kind,
@@ -108,7 +93,7 @@ def _restore(
             output,
             progress=progress,
             warn=lambda hint: say(f"Hint: {hint}."),
-            **arguments,
+            **options,
             **asked,
         ):
             if isinstance(outcome, FailedFile):
@@ -121,7 +106,7 @@ def _restore(
         raise typer.Exit(2)
 
 
-def _print_file(file: RestoredFile) -> None:
+def _print_file(file: "RestoredFile") -> None:
     """Print one line about a result, and warnings to stderr."""
     for note in file.notes:
         say(f"Warning: {file.source}: {note}.")

@@ -11,7 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from fwnet.cli.terminal import print_lines, reported_errors
+from fwnet.cli.command import print_lines, reported_errors
 
 if TYPE_CHECKING:
     from fwnet.zoo import Card
@@ -70,7 +70,7 @@ def _print_card(card: Card) -> None:
         "multiply-adds": f"{card.multiply_adds:,} per pixel",
         **{name: f"{value:.2f}" for name, value in card.figures.items()},
         "data": card.data,
-        "their license": card.data_license,
+        "data license": card.data_license,
         "trained by": card.command,
         "trained in": f"{card.seconds:,.0f} s on {card.hardware}",
         "file": f"{card.num_bytes:,} bytes, kernels in {card.dtype}",

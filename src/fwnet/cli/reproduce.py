@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from fwnet.cli.arguments import Device, chosen_device, make_folder
-from fwnet.cli.terminal import print_lines, reported_errors, rounded
+from fwnet.cli.command import Device, make_folder, print_lines, reported_errors, rounded
 
 if TYPE_CHECKING:
     from fwnet.experiments import Experiment, Result
@@ -68,6 +67,7 @@ def reproduce(
     from fwnet.experiments import EXPERIMENTS, Lab, Runner
     from fwnet.experiments.page import results_page
     from fwnet.files import write_whole
+    from fwnet.hardware import choose_device
     from fwnet.progress import progress_bar
 
     known = (*EXPERIMENTS, "all")
@@ -88,7 +88,6 @@ def reproduce(
     if not names and not page:
         _list_experiments(output)
     if names:
-        chosen = chosen_device(device)
         make_folder(output)
         wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
         count = workers or min(os.cpu_count() or 1, 16)
@@ -97,7 +96,7 @@ def reproduce(
         with (
             reported_errors(lambda: stopped),
             progress_bar() as progress,
-            Runner(chosen, count, cache, progress, finished) as runner,
+            Runner(choose_device(device), count, cache, progress, finished) as runner,
         ):
             for name in wanted:
                 experiment = EXPERIMENTS[name]

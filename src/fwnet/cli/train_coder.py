@@ -1,11 +1,12 @@
 """`fwnet train coder`."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from fwnet.cli.command import argument_parameter, option_parameters
 from fwnet.cli.train_options import Trained, training_command
+from fwnet.restoration import option
 from fwnet.training import CodeRegression, TrainingConfig, TrainingRun
 
 NOTES = """
@@ -24,63 +25,52 @@ On several processes or machines, with pip install 'fwnet\\[train]':
 """
 
 
-@training_command({})
+@dataclass(frozen=True)
+class CoderOptions:
+    """Options of `fwnet train coder`."""
+
+    model: str = option("FWNet", "Class of the network: FWNet, MLP, LISTA or LCoD.")
+    num_layers: int = option(6, "Number of layers.")
+    dictionary: Path | None = option(
+        None,
+        "A .npy file of shape (n, m), one atom per column, to start from.",
+        shown="fitted to signals and codes",
+        flags=("--dictionary", "-d"),
+    )
+    p: float = option(
+        2.0, "FWNet: the exponent, or its initial value if it is learned.", flags=("--p",)
+    )
+    fixed_p: bool = option(False, "FWNet: do not learn p.", flags=("--fixed-p",))
+    radius: float | None = option(
+        None, "FWNet: the radius.", shown="learned, starting from the largest norm of a code"
+    )
+    share_weights: bool | None = option(
+        None,
+        "One matrix for all layers, or one per layer.",
+        shown="shared for LCoD only",
+        flags=("--share-weights/--separate-weights",),
+    )
+    validation: float = option(0.1, "Fraction of the rows to hold back; 0 keeps the last epoch.")
+
+
+SIGNALS = argument_parameter("signals", Path, "A .npy file, one signal x per row.")
+CODES = argument_parameter("codes", Path, "A .npy file, the code z of each signal.")
+
+
+@training_command({}, SIGNALS | CODES | option_parameters(CoderOptions))
 def train_coder_command(
-    signals: Annotated[Path, typer.Argument(help="A .npy file, one signal x per row.")],
-    codes: Annotated[Path, typer.Argument(help="A .npy file, the code z of each signal.")],
     run: TrainingRun,
     settings: dict[str, Any],
-    model: Annotated[str, typer.Option(help="FWNet, MLP, LISTA or LCoD.")] = "FWNet",
-    num_layers: Annotated[int, typer.Option(help="Number of layers.")] = 6,
-    dictionary: Annotated[
-        Path | None,
-        typer.Option(
-            "--dictionary",
-            "-d",
-            help="A .npy file of shape (n, m), one atom per column, to start from. Default: the "
-            "dictionary that rebuilds the signals from the codes best.",
-        ),
-    ] = None,
-    p: Annotated[
-        float, typer.Option("--p", help="For FWNet: the exponent, or the start of a learned one.")
-    ] = 2.0,
-    fixed_p: Annotated[bool, typer.Option("--fixed-p", help="For FWNet: do not learn p.")] = False,
-    radius: Annotated[
-        float | None,
-        typer.Option(
-            help="For FWNet: the radius. Default: learned, starting from the largest norm of a "
-            "code."
-        ),
-    ] = None,
-    share_weights: Annotated[
-        bool | None,
-        typer.Option(
-            "--share-weights/--separate-weights",
-            help="One matrix for all layers, or one per layer. Default: shared for LCoD only.",
-        ),
-    ] = None,
-    validation: Annotated[
-        float,
-        typer.Option(help="Fraction of the rows to hold back; 0 keeps the last epoch."),
-    ] = 0.1,
+    signals: Path,
+    codes: Path,
+    fixed_p: bool,
+    **options: Any,
 ) -> Trained:
-    """Train a network to code, on signals and the codes that you have for them."""
+    """Train a network to code signals, from signals and their codes."""
     from fwnet.coding import train_coder
 
-    report = train_coder(
-        signals,
-        codes,
-        run,
-        config=TrainingConfig(**settings),
-        model=model,
-        num_layers=num_layers,
-        dictionary=dictionary,
-        p=p,
-        learn_p=not fixed_p,
-        radius=radius,
-        share_weights=share_weights,
-        validation=validation,
-    )
+    config = TrainingConfig(**settings)
+    report = train_coder(signals, codes, run, config=config, learn_p=not fixed_p, **options)
     lines = []
     if report.validation_error is not None:
         lines.append(

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fwnet.cli.arguments import option_parameters
-from fwnet.cli.terminal import say_once
+from fwnet.cli.command import option_parameters, say
 from fwnet.cli.train_options import Trained, training_command
 from fwnet.restoration import Restoration, option
 from fwnet.training import (
@@ -32,12 +31,12 @@ class ImageOptions:
     """Options of every training on images."""
 
     data: Path | None = option(
-        None, "A folder of images, with its subfolders.", shown="public data sets"
+        None, "Folder of images; subfolders are included.", shown="public data sets"
     )
     start: str | None = option(
         None,
-        "A trained network to start from: one of fwnet models, or a file. It may be for another "
-        "scale, for gray instead of color, or for one noise level instead of all.",
+        "A trained network to start from: a name from fwnet models, or a file. It may be for "
+        "another scale, for gray instead of color, or for one noise level instead of all.",
         metavar="NAME|FILE",
     )
     crop_size: int | None = option(
@@ -45,7 +44,9 @@ class ImageOptions:
     )
     steps_per_epoch: int = option(1000, "Batches per epoch.")
     validation: int | None = option(
-        None, "Images to hold back for validation.", shown="12, or a tenth if fewer"
+        None,
+        "Images to hold back for validation.",
+        shown="12, or a tenth if that is fewer",
     )
 
 
@@ -58,7 +59,7 @@ class NetworkOptions:
     channels: int | None = option(None, "Number of maps per layer.", shown="64")
     plain: bool = option(
         False,
-        "The authors' form: the output is W_R z, without adding the input.",
+        "The authors' form: the network predicts the image, not the difference from its input.",
         flags=("--plain",),
     )
     p: float | None = option(
@@ -82,7 +83,7 @@ def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
         chosen = {name: options.pop(name) for name in network}
         learned = {name: options.pop(name) for name in own}
         for hint in kind.hints(**learned):
-            say_once(f"Hint: {hint}")
+            say(f"Hint: {hint}")
         start = options.pop("start")
         trained = load_trained(start) if start else None
         restoration = kind.from_options(trained, chosen["model"], **learned)

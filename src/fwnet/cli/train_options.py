@@ -4,25 +4,48 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from fwnet.cli.arguments import chosen_device, option_parameters, with_parameters
-from fwnet.cli.terminal import (
+from fwnet.cli.command import (
+    DEVICE_HELP,
+    STOPPED,
     is_first_process,
+    option_parameters,
     print_lines,
     reported_errors,
-    say_once,
+    say,
+    with_parameters,
 )
+from fwnet.hardware import choose_device
 from fwnet.progress import progress_bar, short_text
+from fwnet.restoration import option
 from fwnet.training import TrainingConfig, TrainingRun
 
 if TYPE_CHECKING:
     from fwnet.coding import CoderReport
     from fwnet.training import RestorationReport, ShownFigure
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where every training writes."""
+
+    output: Path = option(MISSING, "Folder for the results.", flags=("--output", "-o"))
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How every training runs."""
+
+    config: Path | None = option(None, "A TOML file of settings; options override the file.")
+    device: str = option("auto", DEVICE_HELP)
+    checkpoint_seconds: float = option(30.0, "Seconds between checkpoints.")
+    resume: bool = option(
+        False, "Continue a stopped run; start one if there is none.", flags=("--resume",)
+    )
+    force: bool = option(False, "Start over; discard an earlier run.", flags=("--force",))
 
 
 @dataclass(frozen=True)
@@ -43,81 +66,34 @@ class Trained:
 
 
 def training_command(
-    shown: Mapping[str, object], own: Mapping[str, inspect.Parameter] | None = None
+    shown: Mapping[str, object], own: Mapping[str, inspect.Parameter]
 ) -> Callable[[Callable[..., Trained]], Callable[..., None]]:
     """Decorate a function of `run`, `settings` and its own options as a training command.
 
-    The command has the options of `shared_options` and one for every field of `TrainingConfig`.
+    The command has `OutputOptions`, `RunOptions`, and an option for every `TrainingConfig` field.
     The function gets a `TrainingRun`, and the settings that the user gave, by name. A bar shows
     progress, the history is drawn at the end, and errors become lines and exit codes.
 
     Args:
         shown: Defaults in words for --help, by setting, where the command has its own.
-        own: The command's own parameters; by default those of the function.
+        own: The command's own parameters.
     """
 
     def decorate(function: Callable[..., Trained]) -> Callable[..., None]:
-        options = dict(own or inspect.signature(function, eval_str=True).parameters)
-        for name in ("run", "settings"):
-            options.pop(name, None)
-        shared = dict(inspect.signature(_shared_options, eval_str=True).parameters)
+        shared = option_parameters(OutputOptions) | option_parameters(RunOptions, panel="Run")
         settings = option_parameters(TrainingConfig, shown, panel="Training", unset=True)
 
         def command(**arguments: Any) -> None:
             given = {name: arguments.pop(name) for name in settings}
             given = {name: value for name, value in given.items() if value not in (None, [])}
-            with reported_errors(_stopped, memory="--batch-size"):
+            with reported_errors(lambda: STOPPED, memory="--batch-size"):
                 _train(function, given, arguments)
 
-        parameters = {"output": shared["output"]} | options | shared | settings
-        made = with_parameters(command, function.__name__, parameters)
-        made.__doc__ = function.__doc__
-        return made
+        command.__doc__ = function.__doc__
+        parameters = {"output": shared["output"]} | dict(own) | shared | settings
+        return with_parameters(command, function.__name__, parameters)
 
     return decorate
-
-
-def _shared_options(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="PATH", help="Folder for the results.")
-    ],
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH",
-            help="A TOML file of settings; options override the file.",
-            rich_help_panel="Run",
-        ),
-    ] = None,
-    device: Annotated[
-        str, typer.Option(metavar="NAME", help="auto, cpu or cuda.", rich_help_panel="Run")
-    ] = "auto",
-    checkpoint_seconds: Annotated[
-        float,
-        typer.Option(
-            min=0, metavar="X", help="Seconds between checkpoints.", rich_help_panel="Run"
-        ),
-    ] = 30.0,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Continue a stopped run, or start one.", rich_help_panel="Run"
-        ),
-    ] = False,
-    force: Annotated[
-        bool,
-        typer.Option(
-            "--force",
-            help="Start over although the folder has an earlier run.",
-            rich_help_panel="Run",
-        ),
-    ] = False,
-) -> None:
-    """Give the options of all trainings their types and help texts."""
-
-
-def _stopped() -> str:
-    return "Stopped. Continue with the same command and --resume."
 
 
 def _train(
@@ -129,26 +105,23 @@ def _train(
     with progress_bar(shown=is_first_process()) as progress:
         run = TrainingRun(
             folder=output,
-            device=chosen_device(arguments.pop("device")),
+            device=choose_device(arguments.pop("device")),
             progress=progress,
-            warn=say_once,
+            warn=say,
             **{name: arguments.pop(name) for name in ("resume", "force", "checkpoint_seconds")},
         )
         trained = function(run=run, settings=given, **arguments)
     if is_first_process():
-        _draw_history(trained, output)
-        _print_trained(trained)
+        _show(trained, output)
 
 
-def _draw_history(trained: Trained, output: Path) -> None:
+def _show(trained: Trained, output: Path) -> None:
+    """Draw the history, and print what was trained."""
     from fwnet.training.picture import draw_history
 
     history = trained.report.training.history
     if history:  # empty if someone removed the file
         draw_history(history, trained.shown).savefig(output / "history.png", dpi=120)
-
-
-def _print_trained(trained: Trained) -> None:
     network, path = trained.report.network, trained.report.model_path
     words, command = trained.use
     print_lines(

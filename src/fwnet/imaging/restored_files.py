@@ -1,9 +1,11 @@
 """`restore_files`: image files restored one by one, behind `fwnet denoise` and `fwnet upscale`."""
 
+import glob
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,16 @@ import numpy as np
 import torch
 from PIL import Image
 
-from fwnet.imaging.errors import ImageError
-from fwnet.imaging.file_lists import Job, list_jobs
-from fwnet.imaging.image_files import check_size, read_image, write_image, write_whole
-from fwnet.imaging.metadata import Metadata
+from fwnet.imaging.beyond_pillow import ImageError, Metadata
+from fwnet.imaging.image_files import (
+    check_size,
+    check_suffix,
+    is_readable_suffix,
+    is_writable_suffix,
+    read_image,
+    write_image,
+    write_whole,
+)
 from fwnet.imaging.pixels import Pixels, with_bits
 from fwnet.imaging.restorer import Restorer
 from fwnet.progress import Progress, ProgressCallback, silent
@@ -80,9 +88,9 @@ def restore_files(
         kind: A class of restorations, such as `Denoising`.
         inputs: Files, folders and patterns; see `list_jobs` for the names of results.
         output: A file, or a folder.
-        model: A name from `fwnet.list_models` or a path; None for shipped networks.
-        device: Where to compute; None for a CUDA device if there is one.
-        tile: Side of the tiles that large images are cut into, in pixels of the image.
+        model: A name or a path, see `Restorer`.
+        device: See `Restorer`.
+        tile: See `Restorer`.
         compare: Also write before and after side by side, as NAME-compare.png, or as
             NAME.SUFFIX-compare.png where another file has that name.
         force: Overwrite existing files.
@@ -103,6 +111,153 @@ denoise_files = partial(restore_files, Denoising)
 upscale_files = partial(restore_files, Upscaling)
 
 
+@dataclass(frozen=True)
+class Job:
+    """One file to work on.
+
+    Attributes:
+        source: The file.
+        place: The file of its result.
+        problem: Why it cannot be done, if so.
+        compared: The file of the picture of before and after, if one is wanted.
+    """
+
+    source: Path
+    place: Path
+    problem: str | None = None
+    compared: Path | None = None
+
+
+def list_jobs(inputs: Sequence[str], output: str, *, compare: bool = False) -> list[Job]:
+    """Find the files of the inputs, and a place for the result of each.
+
+    The result of one file is `output`, or has the name of the file if `output` is a folder. Other
+    results go into a folder, which is made if needed: files keep their names, files in a folder
+    their relative paths; with several inputs, a folder also keeps its own name. A file in a format
+    that cannot be written becomes a .png.
+
+    Args:
+        inputs: Files, folders, and patterns such as "*.png".
+        output: A file or a folder. A name that ends in a slash is a folder.
+        compare: Whether a picture of before and after is wanted: NAME-compare.png, or
+            NAME.SUFFIX-compare.png where several files would have that name.
+    """
+    target = Path(output)
+    if len(inputs) == 1 and not _is_pattern(inputs[0]) and not _is_folder(Path(inputs[0])):
+        source = Path(inputs[0])
+        if _is_folder(target) or output.endswith(("/", os.sep)):
+            target /= _written_name(source).name
+        check_suffix(target)
+        jobs = [Job(source, target)]
+    elif _exists(target) and not _is_folder(target):
+        raise ImageError(f"several files go into a folder, and {target} is a file")
+    else:
+        found = [_find(text, target, alone=len(inputs) == 1) for text in inputs]
+        jobs = list(_without_clashes(job for some in found for job in some))
+    return _with_comparisons(jobs) if compare else jobs
+
+
+def _find(text: str, target: Path, alone: bool) -> Iterator[Job]:
+    """Yield the files of an input."""
+    paths = [Path(text)]
+    if _is_pattern(text):
+        alone = False
+        matches = sorted(glob.glob(text, recursive=True))  # noqa: PTH207, for absolute patterns
+        paths = [Path(match) for match in matches]
+        if not paths:
+            yield Job(Path(text), target, f"no file matches {text}")
+    for path in paths:
+        if not _is_folder(path):
+            yield Job(path, target / _written_name(path).name)
+            continue
+        files = list(_images_below(path, target))
+        if not files:
+            yield Job(path, target, f"{path} has no images in it")
+        base = target if alone else target / _resolved(path).name
+        for file in files:
+            yield Job(file, base / _written_name(file.relative_to(path)))
+
+
+def _images_below(folder: Path, target: Path) -> Iterator[Path]:
+    """Yield the images of a folder, sorted, without hidden files and earlier results."""
+    results = _resolved(target)
+    for root, folders, names in os.walk(folder):
+        here = Path(root)
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and _resolved(here / name) != results
+        )
+        for name in sorted(names):
+            if not name.startswith(".") and is_readable_suffix(Path(name)):
+                yield here / name
+
+
+def _without_clashes(jobs: Iterator[Job]) -> Iterator[Job]:
+    """Report a place that is used twice; drop a file that is named twice."""
+    taken: dict[Path, Path] = {}
+    for job in jobs:
+        if job.problem is not None:
+            yield job
+            continue
+        first = taken.setdefault(_resolved(job.place), job.source)
+        if first is job.source:
+            yield job
+        elif _resolved(first) != _resolved(job.source):
+            problem = f"{job.source} would go to {job.place}, as {first} does"
+            yield replace(job, problem=problem)
+
+
+def _with_comparisons(jobs: list[Job]) -> list[Job]:
+    """Give each file an unused place for the picture of before and after."""
+    wanted = Counter(_resolved(compare_path(job.place)) for job in jobs if job.problem is None)
+    taken = {_resolved(path): job for job in jobs for path in (job.source, job.place)}
+    settled = []
+    for job in jobs:
+        if job.problem is None:
+            path = compare_path(job.place)
+            if wanted[_resolved(path)] > 1 or _resolved(path) in taken:
+                path = compare_path(job.place, with_suffix=True)
+            if _resolved(path) in taken:
+                other = taken[_resolved(path)].source
+                problem = f"the comparison of {job.source} would go to {path}, which {other} needs"
+                job = replace(job, problem=problem)
+            else:
+                taken[_resolved(path)] = job
+                job = replace(job, compared=path)
+        settled.append(job)
+    return settled
+
+
+def compare_path(place: Path, *, with_suffix: bool = False) -> Path:
+    """Return the place of the picture of before and after."""
+    return place.with_name(f"{place.name if with_suffix else place.stem}-compare.png")
+
+
+def _written_name(path: Path) -> Path:
+    return path if is_writable_suffix(path) else path.with_suffix(".png")
+
+
+def _is_pattern(text: str) -> bool:
+    return glob.has_magic(text) and not _exists(Path(text))
+
+
+# Paths that cannot be checked (a name too long, a folder without permission) are no folders here,
+# and are reported when they are read or written; pathlib would raise.
+
+
+def _is_folder(path: Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112
+
+
+def _exists(path: Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def _resolved(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
 def _outcome(
     job: Job, restorer: Restorer, force: bool, stage: str, progress: ProgressCallback
 ) -> RestoredFile | FailedFile:
@@ -113,9 +268,11 @@ def _outcome(
     except ImageError as error:
         return FailedFile(job.source, str(error))
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        # NumPy could not hold the result, or torch a tile; on a CPU, torch has no class for that.
+        words = ("DefaultCPUAllocator", "not enough memory")
+        kinds = (MemoryError, torch.OutOfMemoryError)
+        if not isinstance(error, kinds) and not any(text in str(error) for text in words):
             raise
-        # NumPy could not hold the result, or torch a tile.
         whole = isinstance(error, MemoryError)
         remedy = "the whole result must fit" if whole else "try a smaller --tile"
         return FailedFile(job.source, f"{job.source}: there is not enough memory: {remedy}")
@@ -179,10 +336,3 @@ def _write_comparison(place: Path, before: np.ndarray, after: np.ndarray, about:
         sheet.paste(view, (index * view.width, 0))
     options = {"icc_profile": about.profile} if about.profile else {}
     write_whole(place, lambda file: sheet.save(file, format="PNG", **options))
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Return whether memory ran out; on a CPU, torch has no class of its own for it."""
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return True
-    return "DefaultCPUAllocator" in str(error) or "not enough memory" in str(error)

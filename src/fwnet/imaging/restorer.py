@@ -15,13 +15,11 @@ from torch import Tensor
 
 from fwnet.checks import check_integer
 from fwnet.hardware import choose_device
+from fwnet.imaging.beyond_pillow import ImageError, read_metadata
 from fwnet.imaging.color import gray_to_luma, luma_to_gray, rgb_to_ycbcr, ycbcr_to_rgb
-from fwnet.imaging.errors import ImageError
-from fwnet.imaging.metadata import read_metadata
 from fwnet.imaging.noise import estimate_noise
-from fwnet.imaging.pixels import AnyImage, Pixels, map_images
+from fwnet.imaging.pixels import AnyImage, Pixels, keep_hidden, map_images, spread_visible
 from fwnet.imaging.tiling import apply_tiled
-from fwnet.imaging.transparency import keep_hidden, spread_visible
 from fwnet.models import ImageModel, Model
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.resize import REACH
@@ -107,14 +105,13 @@ class Restorer:
         if device is None and isinstance(model, ImageModel):
             device = next((weight.device for weight in model.parameters()), None)
         self.device = choose_device(device)
-        defaults = kind.default_models(**asked) if model is None else {}
-        self._names = defaults
-        self._loaded: dict[str, _Network] = {}
+        self._names = kind.default_models(**asked) if model is None else {}
+        self._loaded: dict[int, _Network] = {}  # by the number of channels
         self._only: _Network | None = None
         if model is not None:
             self._only = self._prepare(_trained(model))
-        elif len(defaults) == 1:
-            self._only = self._named(defaults[1])
+        elif len(self._names) == 1:
+            self._only = self._prepare(load_trained(self._names[1]))
 
     @property
     def scale(self) -> int:
@@ -133,21 +130,21 @@ class Restorer:
     def run(
         self, pixels: Pixels, progress: ProgressCallback = silent, stage: str = "restoring"
     ) -> Restored:
-        """Restore one image.
-
-        Args:
-            pixels: The image.
-            progress: Called after every tile with the pixels of the result.
-            stage: What the progress is called.
-        """
-        gray = gray_of(pixels.colors) if self._sees_gray() else None
-        if gray is not None:
+        """Restore one image; `progress` is called after every tile, with this `stage`."""
+        first, *others = np.moveaxis(pixels.colors, 2, 0)
+        sees_gray = self._only is None or self._only.model.in_channels == 1
+        if sees_gray and others and all(np.array_equal(first, other) for other in others):
             # Noise that is the same in all channels would look like a part of the image.
-            result = self.run(Pixels(gray, pixels.alpha), progress, stage)
+            result = self.run(Pixels(pixels.colors[..., :1], pixels.alpha), progress, stage)
             colors = np.repeat(result.pixels.colors, 3, axis=2)
             return Restored(Pixels(colors, result.pixels.alpha), result.sigma, result.restoration)
         network = self._network_for(pixels.colors.shape[2])
-        self._check_size(pixels.colors, network.restoration.scale)
+        height, width = (network.restoration.scale * side for side in pixels.colors.shape[:2])
+        if network.restoration.scale > 1 and height * width > LARGEST_RESULT:
+            raise ImageError(
+                f"the result must have at most {LARGEST_RESULT / 1e6:,.0f} megapixels, got "
+                f"{width:,} × {height:,} pixels"
+            )
         sigma = None
         if network.model.noise_level_input:
             sigma = network.restoration.sigma
@@ -168,17 +165,16 @@ class Restorer:
         network = self._only
         if network is None or network.restoration.scale == 1:
             return colors
-        restoration = network.restoration
-        large = _empty(colors, restoration.scale)
+        baseline, scale = network.restoration.baseline, network.restoration.scale
+        large = _empty(colors, scale)
         with _exact_inference():
             apply_tiled(
-                lambda x: restoration.baseline(x.to(self.device)),
+                lambda x: baseline(x.to(self.device)),
                 colors,
                 large,
                 size=network.tile,
                 halo=REACH,
-                progress=lambda _: None,
-                scale=restoration.scale,
+                scale=scale,
             )
         return large
 
@@ -218,31 +214,17 @@ class Restorer:
                 )
         return output
 
-    def _check_size(self, colors: np.ndarray, scale: int) -> None:
-        height, width = (scale * length for length in colors.shape[:2])
-        if scale > 1 and height * width > LARGEST_RESULT:
-            raise ImageError(
-                f"the result must have at most {LARGEST_RESULT / 1e6:,.0f} megapixels, got "
-                f"{width:,} × {height:,} pixels"
-            )
-
-    def _sees_gray(self) -> bool:
-        return self._only is None or self._only.model.in_channels == 1
-
     def _network_for(self, channels: int) -> _Network:
         if self._only is None:
-            return self._named(self._names[channels])
+            if channels not in self._loaded:
+                self._loaded[channels] = self._prepare(load_trained(self._names[channels]))
+            return self._loaded[channels]
         if self._only.model.in_channels > channels:
             raise ImageError(
                 f"the network is for color images ({self._only.model.in_channels} channels), got a "
                 "gray one: choose a network for gray images, or no model"
             )
         return self._only
-
-    def _named(self, name: str) -> _Network:
-        if name not in self._loaded:
-            self._loaded[name] = self._prepare(load_trained(name))
-        return self._loaded[name]
 
     def _prepare(self, trained: TrainedModel) -> _Network:
         restoration = self.kind.for_network(trained, **self.asked)
@@ -257,18 +239,19 @@ class Restorer:
 
 def _trained(model: str | Path | ImageModel) -> TrainedModel:
     """Load a network, or copy it, so that the caller's stays as it is."""
-    if isinstance(model, ImageModel):
-        return TrainedModel(copy.deepcopy(model), f"a {type(model).__name__}")
     if isinstance(model, Model):
-        raise ImageError(f"expected a network for images, got a {type(model).__name__}")
-    if not isinstance(model, str | Path):
+        trained = TrainedModel(copy.deepcopy(model), f"a {type(model).__name__}")
+    elif isinstance(model, str | Path):
+        trained = load_trained(model)
+    else:
         raise TypeError(
             f"model must be a name, a path or a network for images, got {type(model).__name__}"
         )
-    trained = load_trained(model)
     if not isinstance(trained.model, ImageModel):
-        kind = type(trained.model).__name__
-        raise ImageError(f"expected a network for images, got {model}, which holds a {kind}")
+        holds = (
+            "" if isinstance(model, Model) else f", which holds a {type(trained.model).__name__}"
+        )
+        raise ImageError(f"expected a network for images, got {trained.name}{holds}")
     return trained
 
 
@@ -354,34 +337,19 @@ def upscale(
     result.
 
     Args:
-        image: A NumPy array (h, w) or (h, w, channels), a tensor (h, w) or (…, channels, h, w), or
-            a PIL image. Channels are gray, gray and alpha, RGB, or RGB and alpha. Integers are
-            uint8 or uint16; floating-point values are in [0, 1]. PIL modes that cannot hold the
-            result are converted: 1 to L, P and CMYK to RGB, a transparent color to alpha. Colors of
-            fully transparent pixels do not change visible ones.
+        image: An array, a tensor or a PIL image, as for `denoise`. Colors of fully transparent
+            pixels do not change visible ones.
         scale: 2, 3 or 4, or what the model was trained for. None for that; without a model, 3.
         model: A name from `fwnet.list_models`, the path of a file that `Model.save` wrote, or an
             `ImageModel` for one channel: either one whose result is `scale` times as large, or one
             that improves bicubically enlarged images. None for a shipped network of this scale.
-        device: Where to compute. None for a CUDA device if there is one; for an `ImageModel`, its
-            own device.
-        tile: Side of a tile in pixels of the image, which bounds the memory; None for a size that
-            suits device and network.
-        progress: Called with a `fwnet.progress.Progress` after every tile.
+        device: As for `denoise`.
+        tile: Side of a tile in pixels of the given image, as for `denoise`.
+        progress: As for `denoise`.
     """
     return restore(
         Upscaling, image, model, device=device, tile=tile, progress=progress, scale=scale
     )
-
-
-def gray_of(colors: np.ndarray) -> np.ndarray | None:
-    """Return one channel, (h, w, 1), of an image with three equal ones; None for other images."""
-    if colors.shape[2] != 3:
-        return None
-    for row in colors:  # one by one: most images differ in the first
-        if not (np.array_equal(row[:, 0], row[:, 1]) and np.array_equal(row[:, 0], row[:, 2])):
-            return None
-    return colors[..., :1]
 
 
 def _empty(colors: np.ndarray, scale: int) -> np.ndarray:

@@ -55,8 +55,8 @@ def apply_tiled(
     *,
     size: int,
     halo: int,
-    progress: Callable[[int], None],
     scale: int = 1,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> None:
     """Write the output of a network for an image to `output`, of the same dtype.
 
@@ -70,8 +70,8 @@ def apply_tiled(
         output: The result, (scale·h, scale·w, channels).
         size: The largest side of a tile, in pixels of the image, halo excluded.
         halo: How far away a pixel of the image can be and still change the result.
-        progress: Called with the number of pixels of the result after every tile.
         scale: Scale factor of the result.
+        progress: Called with the number of pixels of the result after every tile.
     """
     white = np.iinfo(colors.dtype).max if colors.dtype.kind == "u" else None
     height, width, _ = colors.shape

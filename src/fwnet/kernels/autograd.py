@@ -1,6 +1,14 @@
-"""Kernels as autograd functions: what forward saves and backward returns."""
+"""Choose the kernel by device, dtype and installed packages, and join it to autograd.
 
-from collections.abc import Sequence
+For debugging, `use_reference()` or the environment variable FWNET_KERNELS=reference forces the
+plain operators.
+"""
+
+import contextlib
+import functools
+import importlib.util
+import os
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
@@ -10,15 +18,68 @@ from torch import Tensor
 from fwnet.kernels import blocked, reference
 
 _KERNELS: dict[str, ModuleType] = {"reference": reference, "blocked": blocked}
+_HAS_TRITON = bool((torch.version.cuda or torch.version.hip) and importlib.util.find_spec("triton"))
+if _HAS_TRITON:
+    from fwnet.kernels import triton_ops
+
+_force_reference = os.environ.get("FWNET_KERNELS", "") == "reference"
 
 
-def save_inputs(ctx: Any, inputs: tuple[Any, ...]) -> None:
+def run(a: Tensor, *others: Any) -> Tensor:
+    """Run the forward of the kernel contract with the kernel for a; differentiable."""
+    *_, dim = others
+    if a.ndim and a.shape[dim] == 0:
+        return a.clone()
+    transformed = not torch.compiler.is_compiling() and _is_transformed(a, *others)
+    kernel = "reference" if transformed else select(a, dim)
+    output: Tensor
+    output = (
+        triton_ops.forward(a, *others) if kernel == "triton" else Pool.apply(kernel, a, *others)
+    )
+    return output
+
+
+def select(u: Tensor, dim: int) -> str:
+    """Return the name of the fastest kernel that supports u."""
+    compiling = torch.compiler.is_compiling()
+    # An exported graph must consist of plain operators. (Some versions of dynamo report exporting
+    # when they compile.)
+    exporting = torch.compiler.is_exporting() and not torch.compiler.is_dynamo_compiling()
+    if _force_reference or exporting or u.ndim == 0:
+        return "reference"
+    if u.is_cuda and _HAS_TRITON:
+        fits = u.dtype != torch.float64 and u.shape[dim] <= triton_ops.MAX_LENGTH
+        return "triton" if fits and (compiling or _is_recent(u.device)) else "reference"
+    # A compiler fuses the plain operators itself, and modes that trace or fake tensors need them;
+    # in eager mode blocks stay in the cache.
+    eager = not compiling and torch._C._len_torch_dispatch_stack() == 0
+    return "blocked" if u.device.type == "cpu" and eager else "reference"
+
+
+@contextlib.contextmanager
+def use_reference() -> Iterator[None]:
+    """Use the plain operators inside this context, on every device."""
+    global _force_reference
+    before, _force_reference = _force_reference, True
+    try:
+        yield
+    finally:
+        _force_reference = before
+
+
+@functools.cache
+def _is_recent(device: torch.device) -> bool:
+    """Return whether Triton compiles for this GPU."""
+    return bool(torch.version.hip) or torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def _save_inputs(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     """Save (a, b, z, step_size, excess, radius), eps and dim; backward recomputes the rest."""
     *tensors, ctx.eps, ctx.dim = inputs
     ctx.save_for_backward(*tensors)
 
 
-def to_inputs(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+def _to_inputs(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
     """Order the results of a kernel's backward like the arguments of its forward."""
     _, b, z, step_size, *_ = ctx.saved_tensors
     by_u, by_z, by_p, by_radius, by_step = gradients
@@ -34,14 +95,14 @@ def to_inputs(ctx: Any, gradients: Sequence[Tensor]) -> tuple[Tensor | None, ...
     )
 
 
-def is_transformed(*arguments: Any) -> bool:
+def _is_transformed(*arguments: Any) -> bool:
     """Return whether torch.func or a batched gradient is active: only the reference supports it."""
-    return any(isinstance(t, Tensor) and _is_wrapped(t) for t in arguments)
-
-
-def _is_wrapped(t: Tensor) -> bool:
     functorch = torch._C._functorch
-    return functorch.is_functorch_wrapped_tensor(t) or functorch.is_legacy_batchedtensor(t)
+    return any(
+        functorch.is_functorch_wrapped_tensor(t) or functorch.is_legacy_batchedtensor(t)
+        for t in arguments
+        if isinstance(t, Tensor)
+    )
 
 
 def refuse_second_derivative(ctx: Any, *grads: Tensor) -> NoReturn:
@@ -75,7 +136,7 @@ class Pool(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.kernel = inputs[0]
-        save_inputs(ctx, inputs[1:])
+        _save_inputs(ctx, inputs[1:], output)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -85,9 +146,9 @@ class Pool(torch.autograd.Function):
         if torch.compiler.is_compiling():
             gradients = _KERNELS[ctx.kernel].backward(*arguments)
         else:
-            kernel = "reference" if is_transformed(grad) else ctx.kernel
+            kernel = "reference" if _is_transformed(grad) else ctx.kernel
             gradients = _PoolBackward.apply(kernel, *arguments)
-        return None, *to_inputs(ctx, gradients)
+        return None, *_to_inputs(ctx, gradients)
 
 
 class _PoolBackward(torch.autograd.Function):
@@ -105,3 +166,13 @@ class _PoolBackward(torch.autograd.Function):
         pass
 
     backward = staticmethod(refuse_second_derivative)
+
+
+if _HAS_TRITON:
+
+    def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        kernel: Any = reference.backward if _is_transformed(grad) else triton_ops.backward
+        return _to_inputs(ctx, kernel(grad, *ctx.saved_tensors, ctx.eps, ctx.dim))
+
+    triton_ops.forward.register_autograd(_differentiate, setup_context=_save_inputs)
+    triton_ops.backward.register_autograd(refuse_second_derivative)

@@ -1,4 +1,4 @@
-"""The Triton kernels as PyTorch operators: layouts, launches, registration.
+"""The Triton kernels as PyTorch operators: layouts and launches.
 
 `fwnet::pool_forward` and `fwnet::pool_backward` are registered with `triton_op`, so that
 torch.compile can trace into the kernels. Importing this module requires Triton.
@@ -12,14 +12,8 @@ import triton
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
-from fwnet.kernels import reference, triton_kernels
-from fwnet.kernels.autograd import (
-    is_transformed,
-    refuse_second_derivative,
-    save_inputs,
-    to_inputs,
-)
-from fwnet.kernels.layout import Layout
+from fwnet.kernels import triton_kernels
+from fwnet.kernels.blocked import Layout
 
 MAX_LENGTH = 4096  # the longest row that one program holds in registers
 # NVIDIA's fast logarithm and exponential, which the interpreter and other vendors do not have.
@@ -137,16 +131,3 @@ def backward(
         by_radius.to(radius.dtype, copy=True),
         by_step.to(step_dtype, copy=True),
     )
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    save_inputs(ctx, inputs)
-
-
-def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    kernel: Any = reference.backward if is_transformed(grad) else backward
-    return to_inputs(ctx, kernel(grad, *ctx.saved_tensors, ctx.eps, ctx.dim))
-
-
-forward.register_autograd(_differentiate, setup_context=_save)
-backward.register_autograd(refuse_second_derivative)

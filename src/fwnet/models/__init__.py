@@ -2,15 +2,13 @@
 
 from fwnet.models.classifiers import CodeClassifier
 from fwnet.models.coding_network import CodingNetwork
-from fwnet.models.conv_fwnet import ConvFWNet
-from fwnet.models.conv_lista import ConvLISTA
-from fwnet.models.dncnn import VDSR, DnCNN
+from fwnet.models.conv_coding_networks import ConvFWNet, ConvLISTA
 from fwnet.models.fwnet import MLP, FWNet
-from fwnet.models.image_model import ImageModel
 from fwnet.models.lcod import LCoD
 from fwnet.models.lista import LISTA
 from fwnet.models.model import (
     MODELS,
+    ImageModel,
     Model,
     ModelFileError,
     SignalModel,
@@ -22,7 +20,7 @@ from fwnet.models.model import (
     write_model,
     write_weights,
 )
-from fwnet.models.srcnn import SRCNN
+from fwnet.models.plain_networks import SRCNN, VDSR, DnCNN
 
 __all__ = [
     "LISTA",

@@ -1,22 +1,25 @@
-"""The base class of all models: modules that can be saved to a file and loaded from it."""
+"""The base classes of models, of signals and of images; model files."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from fwnet.checks import check_integer
 from fwnet.errors import FwnetError
 from fwnet.files import write_whole
 from fwnet.hardware import choose_device
+from fwnet.resize import REACH, enlarge
 from fwnet.version import __version__
 
 MODELS: dict[str, type[Model]] = {}
@@ -91,6 +94,129 @@ class SignalModel(Model):
             )
 
 
+class ImageModel(Model):
+    """y = x + f(x) or, without `residual`, y = f(x), for images x of shape (batch, channel, h, w).
+
+    Values are in [0, 1]. With a noise-level input f gets one more channel, which holds σ at every
+    pixel, so that one network serves all σ. With a `scale` s > 1, y has s·h × s·w pixels, and f(x)
+    is added to x enlarged bicubically.
+
+    Attributes:
+        in_channels: The channels of x and y: 1 for gray, 3 for color.
+        residual: Whether f(x) is added to x.
+        noise_level_input: Whether `forward` needs σ.
+        scale: Scale factor: y is `scale` times the height and width of x.
+        receptive_radius: The largest distance, in pixels of x, at which a pixel of x affects a
+            pixel of y.
+        multiply_adds: The number of multiplications with weights per pixel of y.
+    """
+
+    in_channels: int
+    residual: bool
+    noise_level_input: bool
+    scale: int
+
+    def __init__(
+        self, in_channels: int, *, residual: bool, noise_level_input: bool, scale: int = 1
+    ) -> None:
+        super().__init__()
+        check_integer("in_channels", in_channels)
+        check_integer("scale", scale)
+        self.in_channels, self.residual = in_channels, residual
+        self.noise_level_input, self.scale = noise_level_input, scale
+
+    @property
+    @abstractmethod
+    def receptive_radius(self) -> int:
+        """The largest distance at which pixels matter."""
+
+    @property
+    @abstractmethod
+    def multiply_adds(self) -> int:
+        """Multiplications with weights per pixel."""
+
+    @abstractmethod
+    def _transform(self, x: Tensor) -> Tensor:
+        """Return f(x), of the size of y; x includes the noise level, if any."""
+
+    def forward(self, x: Tensor, sigma: float | Tensor | None = None) -> Tensor:
+        """Return y, (batch, channel, scale·h, scale·w).
+
+        sigma: The standard deviation of the noise, on the scale of x: one number, or one per image.
+            Required with a noise-level input, and an error without.
+        """
+        if x.ndim != 4 or x.shape[1] != self.in_channels:
+            raise ValueError(
+                f"x must have shape (batch, {self.in_channels}, height, width), "
+                f"got {tuple(x.shape)}"
+            )
+        y = self._transform(self._with_noise_level(x, sigma))
+        if not self.residual:
+            return y
+        return y + (x if self.scale == 1 else enlarge(x, self.scale))
+
+    def _with_noise_level(self, x: Tensor, sigma: float | Tensor | None) -> Tensor:
+        if (sigma is not None) != self.noise_level_input:
+            expected = "a number" if self.noise_level_input else "None for this network"
+            raise ValueError(f"sigma must be {expected}, got {sigma!r}")
+        if sigma is None:
+            return x
+        level = torch.as_tensor(sigma, dtype=x.dtype, device=x.device).reshape(-1, 1, 1, 1)
+        batch, _, height, width = x.shape  # len(x) would fix the batch of an exported graph
+        if level.shape[0] not in (1, batch):
+            raise ValueError(
+                f"sigma must be one number, or one for each of {batch} images, got {len(level)}"
+            )
+        return torch.cat([x, level.expand(batch, 1, height, width)], 1)
+
+
+class ConvolutionalModel(ImageModel):
+    """An `ImageModel` that is a chain of convolutions, each of which keeps the image size."""
+
+    @abstractmethod
+    def _chain(self) -> Sequence[nn.Conv2d]:
+        """Return the convolutions between x and y, in order; a shared one once per use."""
+
+    @property
+    def receptive_radius(self) -> int:
+        """The sum of the radii of the kernels; at least that of the enlargement of x, if any."""
+        radius = sum(one.kernel_size[0] // 2 for one in self._chain())
+        return max(radius, REACH) if self.residual and self.scale > 1 else radius
+
+    @property
+    def multiply_adds(self) -> int:
+        """The number of weights per pixel of x, divided by the number of pixels it becomes."""
+        return round(sum(one.weight.numel() for one in self._chain()) / self.scale**2)
+
+
+def convolution(in_channels: int, out_channels: int, kernel_size: int, bias: bool) -> nn.Conv2d:
+    """Return a convolution that keeps the size, with zeros around the image as in the paper."""
+    return nn.Conv2d(in_channels, out_channels, kernel_size, padding=kernel_size // 2, bias=bias)
+
+
+def set_normal(layers: Sequence[nn.Conv2d], gain: float, generator: torch.Generator | None) -> None:
+    """Draw the kernels from N(0, gain²/fan-in); set the biases to 0."""
+    if not 0 <= gain < math.inf:
+        raise ValueError(f"output_gain must be a number >= 0, got {gain!r}")
+    with torch.no_grad():
+        for layer in layers:
+            fan_in = layer.weight[0].numel()
+            layer.weight.normal_(0, gain / fan_in**0.5, generator=generator)
+            if layer.bias is not None:
+                layer.bias.zero_()
+
+
+def check_kernel_size(kernel_size: int) -> None:
+    """Raise unless kernel_size is an odd integer >= 1."""
+    if not isinstance(kernel_size, int) or kernel_size < 1 or kernel_size % 2 == 0:
+        raise ValueError(f"kernel_size must be an odd integer >= 1, got {kernel_size!r}")
+
+
+def as_convolutions(layers: nn.ModuleList) -> list[nn.Conv2d]:
+    """Return the convolutions of a list, typed."""
+    return [cast("nn.Conv2d", layer) for layer in layers]
+
+
 def _plain(value: Any) -> Any:
     """Return a value as a file gives it back: Python numbers, and lists instead of tuples."""
     if hasattr(value, "tolist"):
@@ -121,17 +247,14 @@ def load_model(
     return model_from(path, about, weights, dtype).to(chosen)
 
 
-def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return what a file says about its model (model, config, version, notes), and the weights."""
-    try:
-        weights, metadata = read_weights(Path(path))
-    except OSError as error:  # a name too long, a folder without permission
-        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
-    return parse_about(path, metadata), weights
+def read_model(
+    path: str | Path, data: bytes | None = None
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return what a file says about its model (model, config, version, notes), and the weights.
 
-
-def parse_about(path: str | Path, metadata: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the texts of a file say about its model; `path` is for error messages."""
+    data: The bytes of the file, where they are known already.
+    """
+    weights, metadata = read_weights(Path(path), data)
     try:
         about: dict[str, Any] = json.loads(metadata[METADATA_KEY])
         _ = about["model"], about["config"]
@@ -139,7 +262,7 @@ def parse_about(path: str | Path, metadata: Mapping[str, str]) -> dict[str, Any]
         raise ModelFileError(
             f"{path} holds tensors but no fwnet model: expected a file that Model.save wrote"
         ) from error
-    return about
+    return about, weights
 
 
 def write_model(path: str | Path, about: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
@@ -190,16 +313,16 @@ def write_weights(path: Path, weights: Mapping[str, Tensor], metadata: dict[str,
     write_whole(path, safetensors.torch.save(tensors, metadata))
 
 
-def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors of a file and the texts beside them."""
-    if not path.is_file():
-        problem = "is not a file" if path.exists() else "does not exist"
-        raise ModelFileError(f"{path} {problem}")
-    return parse_weights(path, path.read_bytes())
-
-
-def parse_weights(path: Path, data: bytes) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors and texts in the bytes of a file; `path` is for error messages."""
+def read_weights(path: Path, data: bytes | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the tensors of a file and the texts beside them; `data` as in `read_model`."""
+    try:
+        data = path.read_bytes() if data is None else data
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ModelFileError(f"{path} does not exist") from error
+    except IsADirectoryError as error:
+        raise ModelFileError(f"{path} is not a file") from error
+    except OSError as error:  # a name too long, no permission
+        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
     try:
         weights = safetensors.torch.load(data)
         length = int.from_bytes(data[:8], "little")  # of the header, which holds the texts

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fwnet.functional import check_radius, frank_wolfe_step, pool_excess
-from fwnet.nn.exponent import Exponent
+from fwnet.nn.unrolled import Exponent
 
 
 class FWCell(nn.Module):

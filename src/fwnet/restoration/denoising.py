@@ -10,15 +10,8 @@ from torch import Tensor, nn
 
 from fwnet.data import ImageSet, berkeley_files, keyed_generator, noisy, without_bsd68
 from fwnet.errors import FwnetError
-from fwnet.models import ImageModel
 from fwnet.restoration.recipe import Recipe, Settings
-from fwnet.restoration.restoration import (
-    Example,
-    ImageSource,
-    Restoration,
-    check_task,
-    option,
-)
+from fwnet.restoration.restoration import Example, ImageSource, Restoration, check_task, option
 from fwnet.zoo import TrainedModel
 
 MODELS = {1: "conv_fwnet_t16.denoise_gray", 3: "conv_fwnet_t16.denoise_color"}
@@ -51,11 +44,11 @@ RECIPE = Recipe(
 )
 
 NOTES = """
-[bold]fwnet denoise photo.jpg clean.png[/bold]             one file; the noise is estimated
+[bold]fwnet denoise photo.jpg clean.png[/bold]             the noise is estimated
 
-[bold]fwnet denoise photo.jpg clean.png --sigma 25[/bold]  known noise, on the scale 0 to 255
+[bold]fwnet denoise photo.jpg clean.png --sigma 25[/bold]  known noise
 
-[bold]fwnet denoise photos/ clean/ --compare[/bold]        a folder; before and after side by side
+[bold]fwnet denoise photos/ clean/ --compare[/bold]        a folder, with comparisons
 
 [bold]fwnet denoise 'scans/*.tif' logo.png clean/[/bold]   several files into a folder
 
@@ -63,13 +56,13 @@ Size, bits per channel, transparency, EXIF, color profile and resolution are kep
 """
 
 TRAIN_NOTES = """
-[bold]fwnet train denoise --data photos --sigma 25 -o mynet[/bold]        for noise of one level
+[bold]fwnet train denoise --data photos --sigma 25 -o mynet[/bold]      one level
 
-[bold]fwnet train denoise --data photos --max-sigma 55 -o mynet[/bold]    one network for all levels
+[bold]fwnet train denoise --data photos --max-sigma 55 -o mynet[/bold]  all levels up to 55
 
-[bold]fwnet train denoise --start conv_fwnet_t16.denoise_gray_s25 --data photos -o mynet[/bold]
+[bold]fwnet train denoise --start conv_fwnet_t4.denoise_gray_s25 --data photos -o mynet[/bold]
 
-The last command continues from a shipped network ([bold]fwnet models[/bold]) and keeps its form \
+The last command starts from a shipped network ([bold]fwnet models[/bold]) and keeps its form \
 and noise level.
 
 Images should be clean: new noise is added to crops of them at every step. Without --data the \
@@ -186,8 +179,13 @@ class Denoising(Restoration):
         if start is None or network is None or sigma is not None or max_sigma is not None:
             levels, tell_sigma = levels_from(sigma, max_sigma), max_sigma is not None
         else:
-            levels = cls._levels_of_start(start, network)
-            tell_sigma = network.noise_level_input or levels[0] < levels[1]
+            known = levels_of(start.facts)
+            if known is None:
+                expected = "--max-sigma" if network.noise_level_input else "--sigma"
+                raise FwnetError(
+                    f"{start.name} does not say what noise it was trained for: give {expected}"
+                )
+            levels, tell_sigma = known, network.noise_level_input or known[0] < known[1]
         if color is None:
             color = network is not None and network.in_channels == 3
         if network is not None and network.noise_level_input and not tell_sigma:
@@ -198,16 +196,6 @@ class Denoising(Restoration):
         if network is not None and network.in_channels == 3 and not color:
             raise FwnetError("the network to start from is for color, got gray")
         return cls(levels, tell_sigma, color)
-
-    @classmethod
-    def _levels_of_start(cls, start: TrainedModel, network: ImageModel) -> tuple[float, float]:
-        levels = levels_of(start.facts)
-        if levels is None:
-            expected = "--max-sigma" if network.noise_level_input else "--sigma"
-            raise FwnetError(
-                f"{start.name} does not say what noise it was trained for: give {expected}"
-            )
-        return levels
 
     @classmethod
     def default_models(cls, **asked: Any) -> dict[int, str]:

@@ -125,10 +125,11 @@ class Recipe:
     @property
     def shown(self) -> dict[str, Any]:
         """Defaults as --help shows them: values, and words where they depend on something."""
-        rates = [f"{row.words} {row.learning_rate:g}" for row in self.rows]
-        clips = [f"{row.words} {row.clip_norm:g}" for row in self.rows if row.clip_norm]
+        default, *others = self.networks
+        rates = [f"{row.words}: {row.learning_rate:g}" for row in self.rows]
+        clips = [f"{row.words}: {row.clip_norm:g}" for row in self.rows if row.clip_norm]
         layers = [
-            f"{name} {_default(name, config, 'num_layers')}"
+            f"{name}: {_default(name, config, 'num_layers')}"
             for name, config in self.networks.items()
             if name in self._kinds_with("num_layers")
         ]
@@ -141,9 +142,7 @@ class Recipe:
             "average": f"{self.average:g}; less below {SHORT_TRAINING / (1 - self.average):.0f} "
             "steps",
             "precision": "bf16 on a GPU, else float32",
-            "model": f"{next(iter(self.networks))}; or {', '.join([*self.networks][1:])}"
-            if len(self.networks) > 1
-            else next(iter(self.networks)),
+            "model": "; others: ".join(filter(None, [default, ", ".join(others)])),
             "num_layers": "; ".join(layers),
         }
 

@@ -29,7 +29,7 @@ def option(
     """Describe a field of a dataclass that becomes an option of a command.
 
     Args:
-        default: The value without the option.
+        default: The value without the option; MISSING for a required one.
         explanation: The help text.
         shown: The default in words, where None stands for it.
         flags: Names on the command line, where they differ from the name of the field.
@@ -88,7 +88,6 @@ class Restoration(ABC):
         notes: The text below its options.
         train_help: The help text of the training command.
         train_notes: The text below its options.
-        compare_help: What --compare shows.
         baseline_words: Which images have the PSNR without a network, with a verb.
         recipe: Networks and settings.
         apply_options: A dataclass of `option` fields: the command's own options.
@@ -96,8 +95,6 @@ class Restoration(ABC):
         scale: The result is `scale` times the height and width of the image.
         luma: Whether the network sees only Y of YCbCr; colors then follow `baseline`.
         sigma: The known noise level of images to restore; None to estimate it where it is needed.
-        crop_size: Default side of the crops to learn from.
-        crop_scale: Side of a crop of the clean image divided by that of what the network sees.
     """
 
     name: ClassVar[str]
@@ -106,7 +103,6 @@ class Restoration(ABC):
     notes: ClassVar[str] = ""
     train_help: ClassVar[str] = "Train a network on a folder of clean images."
     train_notes: ClassVar[str] = ""
-    compare_help: ClassVar[str] = "Write before and after side by side: OUT-compare.png."
     baseline_words: ClassVar[str] = "the degraded images have"
     recipe: ClassVar[Recipe]
     apply_options: ClassVar[type] = NoOptions
@@ -193,7 +189,7 @@ class Restoration(ABC):
 
     @property
     def crop_size(self) -> int:
-        """Default side of a crop."""
+        """Default side of the crops to learn from."""
         return 48
 
     def check_crop_size(self, crop_size: int) -> None:  # noqa: B027

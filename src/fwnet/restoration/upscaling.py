@@ -51,15 +51,16 @@ RECIPE = Recipe(
 )
 
 NOTES = """
-[bold]fwnet upscale small.png large.png[/bold]             three times as high and wide
+[bold]fwnet upscale small.png large.png[/bold]             3 times the height and width
 
-[bold]fwnet upscale small.jpg large.png --scale 4[/bold]   four times; 2 for twice
+[bold]fwnet upscale small.jpg large.png --scale 4[/bold]   4 times
 
-[bold]fwnet upscale photos/ large/ --compare[/bold]        a folder; bicubic and this side by side
+[bold]fwnet upscale photos/ large/ --compare[/bold]        a folder, with comparisons
 
 [bold]fwnet upscale 'scans/*.tif' logo.png large/[/bold]   several files into a folder
 
-The network enlarges the luma (Y) of an image; colors and transparency are enlarged bicubically. \
+The network enlarges the luma (Y) of an image; colors and transparency are enlarged bicubically, \
+and --compare shows the whole image that way on the left. \
 Bits per channel, EXIF and color profile are kept. The resolution in dots per inch grows with the \
 image, so that a print keeps its size.
 """
@@ -69,7 +70,7 @@ TRAIN_NOTES = """
 
 [bold]fwnet train upscale --start conv_fwnet_t19.upscale_x3 --scale 4 --data photos -o mynet[/bold]
 
-The second command continues from a shipped network ([bold]fwnet models[/bold]) and keeps its \
+The second command starts from a shipped network ([bold]fwnet models[/bold]) and keeps its \
 form; without --scale also its scale.
 
 Images should be sharp: they are shrunk, and the network learns to undo that, on their luma (Y). \
@@ -140,7 +141,6 @@ class Upscaling(Restoration):
     notes = NOTES
     train_help = "Train a network to enlarge images, on a folder of sharp ones."
     train_notes = TRAIN_NOTES
-    compare_help = "Write bicubic enlargement and result side by side: OUT-compare.png."
     baseline_words = "bicubic enlargement has"
     recipe = RECIPE
     apply_options = ApplyOptions
@@ -179,12 +179,11 @@ class Upscaling(Restoration):
     ) -> Self:
         """Return the scale to train for; by default that of the start, or 3."""
         scale, enlarged = options["scale"], options["enlarged"]
+        copies = options.get("smaller_copies", False)
         name = cls.recipe.model_name(model, None if start is None else start.model)
         if start is None:
             low_resolution = name == "ConvFWNet" and not enlarged
-            return cls(
-                DEFAULT_SCALE if scale is None else scale, low_resolution, **_copies(options)
-            )
+            return cls(DEFAULT_SCALE if scale is None else scale, low_resolution, copies)
         network = cls.recipe.check_start(start.model)
         if network.in_channels != 1 or network.noise_level_input:
             kind = "color" if network.in_channels != 1 else "noise levels"
@@ -197,7 +196,7 @@ class Upscaling(Restoration):
             raise FwnetError(
                 f"{start.name} does not say what scale it was trained for: give --scale"
             )
-        return cls(scale, network.scale > 1, **_copies(options))
+        return cls(scale, network.scale > 1, copies)
 
     @classmethod
     def default_models(cls, **asked: Any) -> dict[int, str]:
@@ -304,7 +303,3 @@ def scale_of(trained: TrainedModel) -> int | None:
     network: Any = trained.model
     scale = network.scale if network.scale > 1 else trained.facts.get("scale")
     return scale if isinstance(scale, int) and scale > 1 else None
-
-
-def _copies(options: dict[str, Any]) -> dict[str, bool]:
-    return {"smaller_copies": options.get("smaller_copies", False)}

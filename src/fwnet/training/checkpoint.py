@@ -79,11 +79,10 @@ def holds_training(folder: Path) -> bool:
 
 
 class TrainingFolder:
-    """The files of one training: checkpoint, history, settings and the final model."""
+    """The files of one training: checkpoint, history and settings; the final model beside them."""
 
     def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
         self.path, self.identity = path, dict(identity)
-        self.model_path = path / MODEL
 
     def check_unasked(self, *, resume: bool, force: bool) -> None:
         """Raise if an earlier run would be lost without `force`."""
@@ -182,19 +181,12 @@ class TrainingFolder:
             write_whole(path, "".join(json.dumps(record) + "\n" for record in records))
         return records
 
-    def finish(self, model: Model, notes: Mapping[str, Any]) -> None:
-        """Write the trained model."""
-        model.save(self.model_path, notes)
-
     def _check_identity(self, theirs: Mapping[str, Any]) -> None:
         """Raise if the earlier run had other settings or data."""
         for key, ours in self.identity.items():
             before = theirs.get(key)
             if key == "config" and isinstance(before, dict):
-                before = {
-                    **TrainingConfig().as_dict(),
-                    **before,
-                }  # settings that did not exist then
+                before = TrainingConfig().as_dict() | before  # some did not exist then
             if ours == before:
                 continue
             if key == "data":

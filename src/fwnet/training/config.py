@@ -1,4 +1,4 @@
-"""The settings of a training: an object, a TOML file, and options of a command."""
+"""The settings of a training (an object, a TOML file, options of a command), and its run."""
 
 import dataclasses
 import json
@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_type_hints
 
+import torch
+
 from fwnet.errors import FwnetError
+from fwnet.progress import ProgressCallback, silent
 
 
 class ConfigError(FwnetError):
@@ -33,22 +36,22 @@ class TrainingConfig:
     learning_rate: float = _setting(1e-3, "Initial learning rate.")
     momentum: float = _setting(0.9, "Momentum of sgd.")
     schedule: Literal["constant", "step", "cosine"] = _setting(
-        "cosine", "Learning rate over time: constant, step (see decay_at), or cosine (down to 0)."
+        "cosine", "Learning rate over time: constant, step (see --decay-at), or cosine (down to 0)."
     )
     decay_at: tuple[float, ...] = _setting(
-        (0.5, 0.75), "For step: fractions of the training after which the rate falls."
+        (0.5, 0.75), "For step: when the rate falls, as fractions of the training."
     )
     decay_factor: float = _setting(0.1, "For step: factor of the rate at each fall.")
     clip_norm: float | None = _setting(
         None, "Largest norm of a gradient; larger ones are scaled down."
     )
     weight_decay: float = _setting(
-        2e-4, "Factor λ of λ/2·‖W‖² in the objective, on matrices only, never on p or γ."
+        2e-4, "λ of the penalty λ/2·‖W‖². It applies to matrices only, never to p or γ."
     )
     average: float = _setting(
         0.0,
         "Factor per step of a running mean of the weights, such as 0.999. The mean is validated "
-        "and kept; 0 keeps the last weights.",
+        "and saved; with 0, the last weights are.",
     )
     precision: Literal["float32", "tf32", "bf16"] = _setting(
         "float32", "Precision of matrix products: float32, or on a GPU tf32 or bf16."
@@ -90,9 +93,9 @@ class TrainingConfig:
         object.__setattr__(self, "decay_at", tuple(self.decay_at))
 
     @classmethod
-    def read(cls, path: str | Path, **changes: Any) -> Self:
-        """Read a file of settings. Missing ones keep their defaults; `changes` come first."""
-        return cls(**{**cls.read_settings(path), **changes})
+    def read(cls, path: str | Path) -> Self:
+        """Read a file of settings; missing ones keep their defaults."""
+        return cls(**cls.read_settings(path))
 
     @classmethod
     def read_settings(cls, path: str | Path) -> dict[str, Any]:
@@ -132,6 +135,29 @@ class TrainingConfig:
         if self.schedule == "step":
             return self.learning_rate * self.decay_factor ** sum(done >= d for d in self.decay_at)
         return self.learning_rate
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """What a training needs besides its model, its data and its settings.
+
+    Attributes:
+        folder: Folder for checkpoints, history and the final model.safetensors; None for none.
+        device: Where to train.
+        resume: Continue an earlier run with the same settings, if there is one.
+        force: Start over although the folder has an earlier run.
+        checkpoint_seconds: Seconds between checkpoints: the most work that a kill loses.
+        progress: Called a few times per second and after every epoch.
+        warn: Called with a line for every problem that does not stop the training.
+    """
+
+    folder: str | Path | None = None
+    device: str | torch.device = "cpu"
+    resume: bool = False
+    force: bool = False
+    checkpoint_seconds: float = 30.0
+    progress: ProgressCallback = silent
+    warn: Callable[[str], object] = lambda _: None
 
 
 def _check(name: str, value: Any, is_right: Callable[[Any], bool], expected: str) -> None:

@@ -12,13 +12,10 @@ from torch import nn
 
 from fwnet.models import Model
 from fwnet.progress import Progress, ProgressCallback
-from fwnet.training.checkpoint import KeptWeights, Position, TrainingError, TrainingFolder
-from fwnet.training.config import TrainingConfig
-from fwnet.training.interrupts import deferred_interrupts
-from fwnet.training.norms import estimate_norms
-from fwnet.training.processes import Processes
-from fwnet.training.run import TrainingRun
-from fwnet.training.steps import TrainingStep, make_optimizer, matrix_precision
+from fwnet.training.checkpoint import MODEL, KeptWeights, Position, TrainingError, TrainingFolder
+from fwnet.training.config import TrainingConfig, TrainingRun
+from fwnet.training.processes import Processes, deferred_interrupts
+from fwnet.training.steps import TrainingStep, estimate_norms, make_optimizer, matrix_precision
 from fwnet.training.task import Task
 
 LOOK_SECONDS = 0.2  # how often the loss is read, reported and checked
@@ -114,7 +111,7 @@ def train(
             "last_epoch": {k: v for k, v in last.items() if k != "seconds"},
             **(notes or {}),
         }
-        folder.finish(model, about)
+        model.save(folder.path / MODEL, about)
     return result
 
 
@@ -169,7 +166,7 @@ class _Training:
         start = time.monotonic() - position.seconds
         last_look = last_save = time.monotonic()
         between = STEPS_BETWEEN_CLOCKS if self.processes.count > 1 else 1
-        with deferred_interrupts() as interrupts:
+        with deferred_interrupts() as interrupted:
             while position.step < self.num_steps and not self._has_levelled_off():
                 batch = self.task.batch(position.step, self.rows, config)
                 rate = config.learning_rate_at(position.step, self.num_steps)
@@ -184,7 +181,7 @@ class _Training:
                 if epoch_ends or now - last_look >= LOOK_SECONDS:
                     last_look = now
                     self._look(rate, epoch_ends, report)
-                stop = self.processes.agree(interrupts.asked)
+                stop = self.processes.agree(interrupted.is_set())
                 if self.processes.agree(stop or now - last_save >= checkpoint_seconds):
                     last_save = now
                     self.save()

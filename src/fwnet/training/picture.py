@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fwnet.training.task import ShownFigure
@@ -36,18 +35,13 @@ def draw_history(history: Sequence[Mapping[str, Any]], shown: ShownFigure) -> Fi
     axis.plot(epochs, losses, label="training", color="0.3")
     axis.set(ylabel=shown.name if together else "loss")
     if validated:
-        _draw_validation(axis if together else axes.pop(0), history, shown)
+        values = [shown.scale(record["validation"]) for record in history]
+        below = axis if together else axes.pop(0)
+        below.plot(epochs, values, label="validation", color="C0")
+        below.set(ylabel=f"{shown.name} ({shown.unit})" if shown.unit else shown.name)
         if together:
             axis.legend(frameon=False)
     for axis, name in zip(axes, watched, strict=True):
         axis.plot(epochs, [record[name] for record in history], color="C0", linewidth=1)
         axis.set(ylabel=name)
     return figure
-
-
-def _draw_validation(axis: Axes, history: Sequence[Mapping[str, Any]], shown: ShownFigure) -> None:
-    epochs = [record["epoch"] for record in history]
-    values = [shown.scale(record["validation"]) for record in history]
-    axis.plot(epochs, values, label="validation", color="C0")
-    unit = f" ({shown.unit})" if shown.unit else ""
-    axis.set(ylabel=f"{shown.name}{unit}")

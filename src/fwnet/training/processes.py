@@ -1,6 +1,11 @@
-"""One process, or several that `accelerate launch` started."""
+"""One process, or several that `accelerate launch` started; and signals that stop them."""
 
 import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -71,3 +76,33 @@ class Processes:
         """Wait for all processes."""
         if self._accelerator is not None:
             self._accelerator.wait_for_everyone()
+
+
+@contextmanager
+def deferred_interrupts() -> Iterator[threading.Event]:
+    """Yield an event that the first Ctrl-C or SIGTERM sets; a second one acts at once.
+
+    A training then stops between two steps, when its state is consistent.
+    Signals reach only the main thread; elsewhere nothing is deferred.
+    """
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before: dict[int, Any] = {}
+
+    def note(_number: int, _frame: FrameType | None) -> None:
+        asked.set()
+        restore()
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        before.clear()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, note)
+    try:
+        yield asked
+    finally:
+        restore()

@@ -6,11 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from fwnet.training.config import TrainingConfig
 from fwnet.training.task import Task
 
 WARMUP_STEPS = 3  # before a graph is recorded
+NUM_BATCHES = 32  # to estimate the statistics of batch normalization
 
 
 def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
@@ -94,6 +96,29 @@ class TrainingStep:
                 group["lr"].fill_(value)
             else:
                 group["lr"] = value
+
+
+def estimate_norms(
+    model: nn.Module, task: Task, config: TrainingConfig, step: int, rows: slice
+) -> None:
+    """Estimate the statistics of batch normalization from the latest batches.
+
+    Those collected during training belong to other weights than their running mean.
+    """
+    norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+    if not norms:
+        return
+    was_training, momenta = model.training, [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the plain mean of all batches
+    model.train()
+    with torch.no_grad():
+        for earlier in range(max(0, step - NUM_BATCHES), step):
+            task.loss(model, *task.batch(earlier, rows, config))
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum
+    model.train(was_training)
 
 
 @contextmanager

@@ -175,11 +175,10 @@ class Classification(Pairs):
     with the Euclidean norm). `validate` returns the error rate.
 
     Args:
-        inputs: x, of shape (count, n).
-        targets: y, of shape (count,), integers from 0.
-        validation_inputs: x to validate with, if any.
-        validation_targets: y of those.
         adversarial_radius: ρ.
+
+    The other arguments are those of `Pairs`: x of shape (count, n), y of shape (count,), integers
+    from 0.
     """
 
     shown = ShownFigure("error rate")

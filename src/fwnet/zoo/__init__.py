@@ -1,7 +1,14 @@
 """Trained weights that come with the package, each with a card that describes it."""
 
-from fwnet.zoo.card import Card, Sample
-from fwnet.zoo.shelf import TrainedModel, find_card, list_models, load_model, load_trained
+from fwnet.zoo.shelf import (
+    Card,
+    Sample,
+    TrainedModel,
+    find_card,
+    list_models,
+    load_model,
+    load_trained,
+)
 from fwnet.zoo.shipping import ship
 
 __all__ = [

@@ -1,23 +1,97 @@
-"""The shipped models: list them, and load them by name."""
+"""The shipped models and their cards: list them, and load them by name."""
 
+import dataclasses
 import difflib
 import hashlib
+import json
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 
 from fwnet import models
 from fwnet.hardware import choose_device
 from fwnet.models import Model, ModelFileError
-from fwnet.models.model import model_from, parse_about, parse_weights
-from fwnet.zoo.card import Card
+from fwnet.models.model import model_from
 
 SHIPPED = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The output of a model for the image of `fwnet.zoo.shipping`, at a few places.
+
+    Attributes:
+        places: Channel, row and column of each.
+        values: The output there.
+    """
+
+    places: list[list[int]]
+    values: list[float]
+
+
+@dataclass(frozen=True)
+class Card:
+    """One trained model.
+
+    Attributes:
+        name: architecture_tT.task_variant, such as conv_fwnet_t4.denoise_gray_s25.
+        task: The name of the restoration: "denoise" or "upscale".
+        trained_for: Its facts: "sigma" (a number or an interval, 0 to 255), "color", "scale".
+        summary: One line.
+        model: The class in the registry.
+        num_parameters: The number of learned numbers.
+        multiply_adds: Multiplications with weights per pixel.
+        data: What it learned from.
+        data_license: The license of that data.
+        command: The command that trained it.
+        seconds: How long the training took.
+        hardware: The machine that it was trained on.
+        figures: Measured results, such as {"BSD68 σ=25 PSNR": 28.77}.
+        dtype: The dtype of the kernels in the file; a loaded model has float32.
+        num_bytes: The size of the file.
+        sha256: The digest of the file.
+        sample: Outputs that the model must give on every machine.
+    """
+
+    name: str
+    task: str
+    trained_for: dict[str, Any]
+    summary: str
+    model: str
+    num_parameters: int
+    multiply_adds: int
+    data: str
+    data_license: str
+    command: str
+    seconds: float
+    hardware: str
+    figures: dict[str, float]
+    dtype: str
+    num_bytes: int
+    sha256: str
+    sample: Sample
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a card that `write` wrote."""
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+            card = cls(**{**values, "sample": Sample(**values["sample"])})
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{path} is not a card: {error}") from error
+        if card.name != path.stem:
+            raise ModelFileError(f"{path} must be the card of {path.stem}, got {card.name}")
+        return card
+
+    def write(self, path: Path) -> None:
+        """Write the card as JSON."""
+        text = json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -99,8 +173,8 @@ def load_trained(
         return TrainedModel(model_from(path, about, weights).to(chosen), name, facts)
     card = find_card(name, folder)
     path = weights_path(name, folder)
-    weights, metadata = parse_weights(path, _checked_bytes(card, path))
-    model = model_from(path, parse_about(path, metadata), weights, torch.float32)
+    about, weights = models.read_model(path, _checked_bytes(card, path))
+    model = model_from(path, about, weights, torch.float32)
     return TrainedModel(model.to(chosen), name, {**card.trained_for, "task": card.task})
 
 

@@ -1,6 +1,11 @@
-"""Add a trained model to the package: for maintainers."""
+"""Add a trained model to the package: for maintainers.
+
+Its card keeps some of its output for an image made by a formula, the same on every machine.
+"""
 
 import hashlib
+import math
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,12 +15,16 @@ import torch
 from torch import Tensor
 
 from fwnet.models import ImageModel, ModelFileError, load_model, read_model, write_model
-from fwnet.zoo.card import Card
-from fwnet.zoo.sample import sample_of
-from fwnet.zoo.shelf import SHIPPED, card_path, weights_path
+from fwnet.zoo.shelf import SHIPPED, Card, Sample, card_path, weights_path
 
-FIELDS = ("summary", "data", "data_license", "command", "seconds", "hardware", "figures")
+NAME = re.compile(r"[a-z0-9_]+_t[0-9]+\.[a-z0-9_]+")
+TEXTS = ("summary", "data", "data_license", "command", "hardware")
+FIELDS = (*TEXTS, "seconds", "figures")
 TRAINED_FOR = ("sigma", "scale", "color")  # of the notes that training writes
+
+SIZE = 24  # of the image
+SIGMA = 25 / 255  # for networks with a noise-level input
+PLACES = ((0, 0), (0, 23), (23, 0), (23, 23), (5, 17), (11, 12), (12, 0), (18, 6))
 
 
 def ship(
@@ -46,6 +55,7 @@ def ship(
     ):
         if wrong:
             raise ModelFileError(f"{message} {', '.join(sorted(wrong))}")
+    _check(name, known)
     kernels = torch.float16 if half else torch.float32
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / path.name
@@ -85,3 +95,42 @@ def with_kernels(weights: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str,
                 f"{name} must be finite in {dtype}, got up to {tensor.abs().max()}"
             )
     return kept
+
+
+def _check(name: str, facts: Mapping[str, Any]) -> None:
+    """Raise for a name or a fact that a card should not have."""
+    if not NAME.fullmatch(name):
+        raise ModelFileError(f"name must be architecture_tT.task_variant, got {name!r}")
+    for fact in TEXTS:
+        text = facts[fact]
+        if not text.strip() or "\n" in text:
+            raise ModelFileError(f"{fact} must be a line of text, got {text!r}")
+    if not facts["seconds"] >= 0:
+        raise ModelFileError(f"seconds must be a number >= 0, got {facts['seconds']!r}")
+    if not all(map(math.isfinite, facts["figures"].values())):
+        raise ModelFileError(f"figures must be finite, got {facts['figures']}")
+
+
+def sample_image(channels: int) -> Tensor:
+    """Return a ramp with squares and texture, (1, channels, 24, 24), in multiples of 1/128."""
+    c, y, x = torch.meshgrid(
+        torch.arange(channels), torch.arange(SIZE), torch.arange(SIZE), indexing="ij"
+    )
+    ramp, squares = 2 * (x + y), 16 * ((x // 6 + y // 6 + c) % 2)
+    noise = (7 * x * x + 5 * x * y + 13 * y * y + 17 * c) % 16
+    return ((ramp + squares + noise) / 128).unsqueeze(0)
+
+
+def sample_output(model: ImageModel) -> Tensor:
+    """Return the output of a model for it, (channels, 24, 24)."""
+    x = sample_image(model.in_channels)
+    with torch.no_grad():
+        y: Tensor = model(x, SIGMA if model.noise_level_input else None)
+    return y[0]
+
+
+def sample_of(model: ImageModel) -> Sample:
+    """Return the part of the output that a card keeps."""
+    output = sample_output(model)
+    places = [[channel, *place] for channel in range(len(output)) for place in PLACES]
+    return Sample(places, [round(output[c, y, x].item(), 6) for c, y, x in places])

@@ -1,0 +1,175 @@
+"""What commands share: options from fields of dataclasses, lines, errors as exit codes."""
+
+import dataclasses
+import inspect
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_type_hints
+
+import typer
+from rich.console import Console
+from typer.core import TyperCommand
+
+DEVICE_HELP = "Where to compute: auto, cpu or cuda."
+Device = Annotated[str, typer.Option(metavar="NAME", help=DEVICE_HELP)]
+STOPPED = "Stopped. Continue with the same command and --resume."
+METAVARS = {int: "N", float: "X", list[float]: "X", Path: "PATH", str: "NAME"}
+
+
+class Command(TyperCommand):
+    """A command whose --help shows no type for flags."""
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return the parameters, flags without a name for their value."""
+        parameters = super().get_params(ctx)
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+def option_parameters(
+    kind: Any,
+    shown: Mapping[str, object] | None = None,
+    *,
+    panel: str | None = None,
+    unset: bool = False,
+) -> dict[str, inspect.Parameter]:
+    """Return one parameter of a command for every field of a dataclass.
+
+    Args:
+        kind: A dataclass whose fields have "help" in their metadata and, optionally, "shown" (the
+            default in words), "flags" and "metavar"; see `fwnet.restoration.option`.
+        shown: Defaults in words, by field, that replace those.
+        panel: The heading in --help.
+        unset: Whether the default of every option is None, for "not given".
+    """
+    hints = get_type_hints(kind)
+    annotated: Any = Annotated  # made of values here, which no type checker follows
+    parameters = {}
+    for field in dataclasses.fields(kind):
+        about = field.metadata
+        hint = list[float] if hints[field.name] == tuple[float, ...] else hints[field.name]
+        words = (shown or {}).get(field.name, about.get("shown"))
+        if words is None and unset:
+            words = _in_words(field.default)
+        show: Any = True if words is None else str(words)
+        default = None if unset else field.default
+        option = typer.Option(
+            *about.get("flags") or (),
+            help=about["help"],
+            show_default=show if words is not None or default is not None else False,
+            metavar=about.get("metavar") or _metavar(hint),
+            rich_help_panel=panel,
+        )
+        parameters[field.name] = inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if default is dataclasses.MISSING else default,
+            annotation=annotated[hint | None if unset else hint, option],
+        )
+    return parameters
+
+
+def argument_parameter(
+    name: str,
+    kind: Any,
+    explanation: str,
+    default: Any = inspect.Parameter.empty,
+    **options: Any,
+) -> dict[str, inspect.Parameter]:
+    """Return an argument of a command, by its name; `options` are those of `typer.Argument`."""
+    annotated: Any = Annotated
+    annotation = annotated[kind, typer.Argument(help=explanation, **options)]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return {name: inspect.Parameter(name, keyword, default=default, annotation=annotation)}
+
+
+def with_parameters(
+    function: Callable[..., None], name: str, parameters: Mapping[str, inspect.Parameter]
+) -> Callable[..., None]:
+    """Return a function of keywords as a command with these parameters."""
+
+    def command(**arguments: Any) -> None:
+        function(**arguments)
+
+    command.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in parameters.values()}
+    command.__name__, command.__doc__ = name, function.__doc__
+    return command
+
+
+def _metavar(hint: Any) -> str | None:
+    """Return a short name for the values of an option."""
+    kinds = [kind for kind in get_args(hint) if kind is not type(None)]
+    if kinds and all(isinstance(kind, str) for kind in kinds):
+        return "NAME"  # one of several; the help text lists them
+    return METAVARS.get(kinds[0] if kinds and hint not in METAVARS else hint)
+
+
+def _in_words(default: Any) -> str | None:
+    if isinstance(default, tuple):
+        return " ".join(map(str, default))
+    return None if default is None else str(default)
+
+
+def make_folder(output: Path) -> None:
+    """Make a folder; raise before the work if nothing can be written there."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=output):
+            pass
+    except OSError as error:
+        raise typer.BadParameter(
+            f"cannot write to {output}: {error.strerror}", param_hint="--output"
+        ) from error
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """Print lines to stdout unchanged, however long."""
+    for line in lines:
+        Console().print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def say(line: str) -> None:
+    """Print one line to stderr unchanged, however long; of several processes, only the first."""
+    if is_first_process():
+        Console(stderr=True).print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def is_first_process() -> bool:
+    """Return whether this is the only process, or the first of several."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+@contextmanager
+def reported_errors(
+    stopped: Callable[[], str] = lambda: "Stopped.", memory: str = "it"
+) -> Iterator[None]:
+    """Turn errors of users into a line and exit code 2, and Ctrl-C into exit code 130.
+
+    Args:
+        stopped: Returns the line to print after Ctrl-C.
+        memory: What to try with less of when a GPU has too little memory.
+    """
+    import torch
+
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        say(f"Error: {error}")
+        raise typer.Exit(2) from error
+    except torch.OutOfMemoryError as error:
+        say(f"Error: the GPU has too little memory: try a smaller {memory}.")
+        raise typer.Exit(2) from error
+    except KeyboardInterrupt as error:
+        say(stopped())
+        raise typer.Exit(130) from error
+
+
+def rounded(value: object) -> object:
+    """Return three digits of a number; anything else unchanged."""
+    return f"{value:.3g}" if isinstance(value, float) else value

@@ -1,0 +1,336 @@
+"""Convolutional coding networks: the Frank-Wolfe Network, and learned ISTA of the same form."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv2d, pixel_shuffle, softplus
+
+from fwnet.checks import check_integer
+from fwnet.functional import soft_threshold
+from fwnet.models.coding_network import check_dictionary, raw_thresholds
+from fwnet.models.model import (
+    ConvolutionalModel,
+    as_convolutions,
+    check_kernel_size,
+    convolution,
+    set_normal,
+)
+from fwnet.nn import Activation, Unrolled
+
+
+class ConvCodingNetwork(ConvolutionalModel):
+    """W_0 for the image, W_1 … W_{T−1} for codes, W_R from codes to an image: all convolutions.
+
+    A code holds the `channels` values of one pixel. Subclasses implement the layers (`encode`) and
+    the kernels for a dictionary (`_set_atoms`). T layers have T + 1 convolutions from image to
+    image. The initial kernels are normal, of variance 1/fan-in.
+
+    The arguments are those of `ConvFWNet`.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        channels: int,
+        *,
+        in_channels: int,
+        kernel_size: int,
+        residual: bool,
+        noise_level_input: bool,
+        share_weights: bool,
+        scale: int = 1,
+    ) -> None:
+        super().__init__(
+            in_channels, residual=residual, noise_level_input=noise_level_input, scale=scale
+        )
+        check_integer("num_layers", num_layers)
+        check_integer("channels", channels)
+        check_kernel_size(kernel_size)
+        self.num_layers, self.channels, self.kernel_size = num_layers, channels, kernel_size
+        self.first = convolution(in_channels + noise_level_input, channels, kernel_size, bias=False)
+        count = min(1, num_layers - 1) if share_weights else num_layers - 1
+        self.others = nn.ModuleList(
+            convolution(channels, channels, kernel_size, bias=False) for _ in range(count)
+        )
+        self.last = convolution(channels, in_channels * scale**2, kernel_size, bias=False)
+
+    @classmethod
+    def from_dictionary(cls, dictionary: Tensor, num_layers: int, **options: Any) -> Self:
+        """Return the network that approximates the algorithm for D before training.
+
+        DᵀD is a convolution with kernels of side 2k − 1; the network keeps its central k × k part.
+        In the residual form W_R keeps its random values, since it predicts noise, not the image.
+
+        Args:
+            dictionary: D, of shape (n, m), one atom per column; n = in_channels·k² numbers of a
+                patch, channel by channel and row by row.
+            num_layers: T.
+            options: The other arguments of the constructor.
+        """
+        kernel_size, in_channels = options.get("kernel_size", 3), options.get("in_channels", 1)
+        check_kernel_size(kernel_size)
+        check_integer("in_channels", in_channels)
+        check_dictionary(dictionary)
+        n = in_channels * kernel_size**2
+        if dictionary.shape[0] != n:
+            raise ValueError(
+                f"dictionary must have shape (n, m) with n = {n}, one atom per column, "
+                f"got {tuple(dictionary.shape)}"
+            )
+        options |= {"num_layers": num_layers, "channels": dictionary.shape[1]}
+        network = cls(**options).to(dictionary)
+        atoms = dictionary.T.reshape(-1, in_channels, kernel_size, kernel_size)
+        with torch.no_grad():
+            network._set_atoms(atoms)
+            if network.noise_level_input:
+                network.first.weight[:, in_channels:] = 0
+            if not network.residual:  # sub-pixels start as copies of their pixel
+                output = atoms.transpose(0, 1).flip(2, 3)
+                network.last.weight.copy_(output.repeat_interleave(network.scale**2, 0))
+        return network
+
+    def adopt(self, other: "ConvCodingNetwork") -> None:
+        """Copy the weights of `other`, which may be for gray images or for one noise level.
+
+        If `other` has no noise-level input, the noise level has no effect at first. If it is for
+        gray images, three equal color channels give its result in each channel. W_R is not copied
+        from a network of another scale.
+        """
+        if type(other) is not type(self):
+            raise ValueError(f"other must be a {type(self).__name__}, got a {type(other).__name__}")
+        if other.noise_level_input and not self.noise_level_input:
+            raise ValueError("a network without a noise-level input cannot adopt one with it")
+        state = dict(other.state_dict())
+        copies = self.in_channels if other.in_channels == 1 else 1
+        kernels, level = state["first.weight"].split(
+            [other.in_channels, other.noise_level_input], 1
+        )
+        if self.noise_level_input and not other.noise_level_input:
+            level = kernels.new_zeros(kernels.shape[0], 1, *kernels.shape[2:])
+        state["first.weight"] = torch.cat([*[kernels / copies] * copies, level], 1)
+        state["last.weight"] = state["last.weight"].repeat(copies, 1, 1, 1)
+        if other.scale != self.scale:
+            state["last.weight"] = self.last.weight
+        try:
+            self.load_state_dict(state)
+        except RuntimeError as error:
+            lines = str(error).strip().splitlines()
+            raise ValueError(f"the networks do not fit each other: {lines[-1].strip()}") from error
+
+    @abstractmethod
+    def encode(self, x: Tensor) -> Tensor:
+        """Return the codes, (batch, m, h, w), of images and their noise level, if any."""
+
+    @abstractmethod
+    def _set_atoms(self, atoms: Tensor) -> None:
+        """Set W_0 and W_t to those of the algorithm, for atoms of shape (m, c, k, k)."""
+
+    def _transform(self, x: Tensor) -> Tensor:
+        y: Tensor = self.last(self.encode(x))
+        return y if self.scale == 1 else pixel_shuffle(y, self.scale)
+
+    def _matrices(self) -> list[nn.Conv2d]:
+        """W_1 … W_{T−1}, or the shared one."""
+        return as_convolutions(self.others)
+
+    def _chain(self) -> list[nn.Conv2d]:
+        inner = self._matrices()
+        if len(inner) == 1:
+            inner = inner * (self.num_layers - 1)
+        return [self.first, *inner, self.last]
+
+    def _set_normal(self, output_gain: float, generator: torch.Generator | None) -> None:
+        *inner, last = self._chain()
+        set_normal(inner, 1.0, generator)
+        set_normal([last], output_gain, generator)
+
+
+class ConvFWNet(ConvCodingNetwork):
+    """z^{t+1} = (1 − γ_t)·z^t + γ_t·pool_p(W_t ∗ z^t + W_0 ∗ x),   z⁰ = 0,   y = x + W_R ∗ z^T.
+
+    pool_p acts across channels, at every pixel. W_0 ∗ x is computed once and added at every layer.
+    The authors' own networks have `residual=False`, y = W_R ∗ z^T, and `eps=0`.
+
+    Args:
+        num_layers: T.
+        channels: The number of feature maps (default 64).
+        in_channels: 1 for gray (default), 3 for color.
+        kernel_size: The side of all kernels, odd (default 3).
+        radius: The radius c of the ball at every pixel (default 1).
+        p: The exponent, or its initial value (default 1.5).
+        learn_p: Whether p is learned (default True).
+        p_per_layer: Whether every layer has its own p (default False). Not in the paper.
+        step_sizes: The T values of γ_t, or their initial values (default 2/(t + 2)).
+        learn_step_sizes: Whether γ_t are learned (default True).
+        share_weights: Whether W_1 … W_{T−1} are one kernel (default False).
+        residual: Whether the output is x + W_R ∗ z (default); otherwise W_R ∗ z.
+        noise_level_input: Whether W_0 gets one more channel, which holds σ (default False).
+        scale: Scale factor s (default 1): y is s times the height and width of x, and its pixels
+            are the s² maps of W_R ∗ z (sub-pixel convolution). The paper's network gets an enlarged
+            image instead.
+        skip: Whether every layer adds W_0 ∗ x (default True), or only the first.
+        activation: "pool_p", or "relu" for max(−u, 0) instead.
+        bounds: The interval of a learned p.
+        eps: See `fwnet.pool_p` (default 1e-3). With 0, rounding noise in black areas would get the
+            full radius.
+        output_gain: The initial scale of W_R: its entries are N(0, gain²/fan-in) (default 1).
+        generator: The random generator of the initial weights.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        channels: int = 64,
+        *,
+        in_channels: int = 1,
+        kernel_size: int = 3,
+        radius: float = 1.0,
+        p: float = 1.5,
+        learn_p: bool = True,
+        p_per_layer: bool = False,
+        step_sizes: Sequence[float] | None = None,
+        learn_step_sizes: bool = True,
+        share_weights: bool = False,
+        residual: bool = True,
+        noise_level_input: bool = False,
+        scale: int = 1,
+        skip: bool = True,
+        activation: Activation = "pool_p",
+        bounds: Sequence[float] = (1.001, 100.0),
+        eps: float = 1e-3,
+        output_gain: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(
+            num_layers,
+            channels,
+            in_channels=in_channels,
+            kernel_size=kernel_size,
+            residual=residual,
+            noise_level_input=noise_level_input,
+            share_weights=share_weights,
+            scale=scale,
+        )
+        low, high = bounds
+        self.steps = Unrolled(
+            num_layers,
+            p=p,
+            learn_p=learn_p,
+            p_per_layer=p_per_layer,
+            bounds=(low, high),
+            radius=radius,
+            step_sizes=step_sizes,
+            learn_step_sizes=learn_step_sizes,
+            skip=skip,
+            activation=activation,
+            dim=1,
+            eps=eps,
+        )
+        self._set_normal(output_gain, generator)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Return the codes, (batch, m, h, w), of images and their noise level, if any."""
+        codes: Tensor = self.steps(self.first(x), self._matrices())
+        return codes
+
+    @property
+    def p(self) -> Tensor | None:
+        """The exponent, or one per layer; None with ReLU."""
+        return self.steps.p
+
+    @property
+    def step_sizes(self) -> Tensor:
+        """γ_t, of shape (T,)."""
+        values: Tensor = self.steps.step_sizes()
+        return values
+
+    def watched(self) -> dict[str, float | list[float]]:
+        """Return p and γ."""
+        return self.steps.watched()
+
+    def _set_atoms(self, atoms: Tensor) -> None:
+        self.first.weight[:, : self.in_channels] = -atoms
+        for layer in self._matrices():
+            layer.weight.copy_(gram_kernels(atoms))
+
+
+class ConvLISTA(ConvCodingNetwork):
+    """z^{t+1} = h_θt(W_t ∗ z^t + W_0 ∗ x),   z⁰ = 0,   y = x + W_R ∗ z^T,   h_θ: soft threshold.
+
+    Every layer has one threshold per map, kept positive as softplus(ρ).
+
+    Args:
+        threshold: The initial thresholds, > 0 (default 0.01).
+
+    The other arguments are those of `ConvFWNet`.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        channels: int = 64,
+        *,
+        in_channels: int = 1,
+        kernel_size: int = 3,
+        threshold: float = 0.01,
+        share_weights: bool = False,
+        residual: bool = True,
+        noise_level_input: bool = False,
+        scale: int = 1,
+        output_gain: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(
+            num_layers,
+            channels,
+            in_channels=in_channels,
+            kernel_size=kernel_size,
+            residual=residual,
+            noise_level_input=noise_level_input,
+            share_weights=share_weights,
+            scale=scale,
+        )
+        self.raw_thresholds = nn.ParameterList(
+            raw_thresholds(threshold, channels) for _ in range(num_layers)
+        )
+        self._set_normal(output_gain, generator)
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Return the codes, (batch, m, h, w), of images and their noise level, if any."""
+        b = self.first(x)
+        thresholds = [softplus(raw).reshape(-1, 1, 1).to(b.dtype) for raw in self.raw_thresholds]
+        z = soft_threshold(b, thresholds[0])
+        matrices = self._matrices()
+        for t in range(1, self.num_layers):
+            matrix = matrices[0] if len(matrices) == 1 else matrices[t - 1]
+            z = soft_threshold(b + matrix(z), thresholds[t])
+        return z
+
+    def watched(self) -> dict[str, float | list[float]]:
+        """Return the mean threshold of every layer."""
+        means = [softplus(raw).mean() for raw in self.raw_thresholds]
+        return {"threshold": torch.stack(means).tolist()}
+
+    def _set_atoms(self, atoms: Tensor) -> None:
+        lipschitz = squared_norm(atoms)
+        self.first.weight[:, : self.in_channels] = atoms / lipschitz
+        for layer in self._matrices():
+            layer.weight.copy_(-gram_kernels(atoms) / lipschitz)
+            middle = self.kernel_size // 2
+            layer.weight[:, :, middle, middle] += torch.eye(self.channels).to(atoms)
+
+
+def gram_kernels(atoms: Tensor) -> Tensor:
+    """(DᵀD)_ij(δ) = Σ_o d_i(o)·d_j(o − δ), (m, m, k, k), for atoms (m, c, k, k) and |δ| < k/2."""
+    return conv2d(atoms, atoms, padding=atoms.shape[-1] // 2)
+
+
+def squared_norm(atoms: Tensor, size: int = 32) -> Tensor:
+    """‖D‖² of the convolution: the largest gain over the frequencies of a size × size torus."""
+    spectra = torch.fft.rfft2(atoms, s=(size, size))  # (m, c, size, size/2 + 1)
+    matrices = spectra.permute(2, 3, 0, 1)
+    gains: Tensor = torch.linalg.matrix_norm(matrices, ord=2)
+    return gains.square().max()
