@@ -384,7 +384,9 @@ FAULTS = [
         "models/image_model.py",
         "max(radius, REACH) if self.residual and self.scale > 1 else radius",
         "radius",
-        "tests/models/test_image_models.py::test_enlargement_reaches_farther_than_small_kernels",
+        (
+            "tests/models/test_image_models.py::TestConvFWNetSubPixel::test_enlargement_reaches_farther_than_small_kernels"
+        ),
     ),
     Fault(
         "models/model.py",
