@@ -6,11 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help demo test lint types imports pytest format clean
+.PHONY: help demo test lint types imports pytest faults format clean
 
 help:
 	@echo "make demo    learn in a minute what fwnet does; writes demo/index.html"
 	@echo "make test    lint, types, import contracts and tests"
+	@echo "make faults  prove that the tests catch deliberate mistakes; ten minutes"
 	@echo "make format  let ruff format and fix the code"
 	@echo "make clean   remove .venv and everything built"
 
@@ -31,6 +32,9 @@ imports: $(INSTALLED)
 
 pytest: $(INSTALLED)
 	$(BIN)/pytest -n 2
+
+faults: $(INSTALLED)
+	$(BIN)/python -m tests.deliberate_faults --table tests/FAULTS.md
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
