@@ -6,12 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help demo test check lint types imports pytest smoke format clean
+.PHONY: help demo test check lint types imports pytest smoke faults format clean
 
 help:
-	@echo "make demo    learn in a minute what fwnet does; writes demo/index.html"
+	@echo "make demo    a tour of what fwnet does, on built-in data; writes demo/index.html"
 	@echo "make test    lint, types, import contracts and all tests (minutes)"
 	@echo "make check   the same with one short test per room (less than a minute)"
+	@echo "make faults  prove that the tests catch deliberate mistakes (ten minutes)"
 	@echo "make format  let ruff format and fix the code"
 	@echo "make clean   remove .venv and everything built"
 
@@ -37,6 +38,9 @@ pytest: $(INSTALLED)
 
 smoke: $(INSTALLED)
 	$(BIN)/pytest -n 2 tests/test_smoke.py
+
+faults: $(INSTALLED)
+	$(BIN)/python -m tests.deliberate_faults --table tests/FAULTS.md
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

@@ -7,6 +7,14 @@ from hypothesis import settings
 # Suites that test classes inherit show what differs, too.
 pytest.register_assert_rewrite("tests.image_commands", "tests.image_trainings")
 
+# What a user may have set, and what would change lines, colors, kernels or processes.
+USER_VARIABLES = """
+COLUMNS LINES TERMINAL_WIDTH FORCE_COLOR NO_COLOR PY_COLORS TTY_COMPATIBLE TTY_INTERACTIVE
+GITHUB_ACTIONS FWNET_KERNELS RANK LOCAL_RANK WORLD_SIZE
+"""
+for name in USER_VARIABLES.split():
+    os.environ.pop(name, None)
+
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when kernels are defined
 

@@ -15,10 +15,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
 
 PROJECT = Path(__file__).parents[1]
+SOURCES = PROJECT / "src"
 
 
 @dataclass(frozen=True)
@@ -38,32 +41,766 @@ class Fault:
     tests: str
 
 
-FAULTS: list[Fault] = []
+FAULTS = [
+    Fault(
+        "kernels/reference.py",
+        "(weight * logs.exp()).sum(",
+        "weight.sum(",
+        "tests/kernels/test_reference.py::TestReference::test_forward_agrees_with_80_digits",
+    ),
+    Fault(
+        "kernels/reference.py",
+        "beta = -rows.log_rho.expm1()",
+        "beta = rows.log_rho.expm1()",
+        "tests/kernels/test_reference.py::TestReference::test_gradients_agree_with_80_digits",
+    ),
+    Fault(
+        "kernels/reference.py",
+        "torch.where((ratio > 0.5) & (ratio < 2), near, far)",
+        "far",
+        "tests/kernels/test_reference.py::test_log_ratio_keeps_its_digits_across_the_range",
+    ),
+    Fault(
+        "kernels/reference.py",
+        "torch.where(top > 0, at_top, grad_u)",
+        "grad_u",
+        (
+            "tests/kernels/test_reference.py::test_the_gradient_at_the_largest_entry_keeps_its_digits"
+        ),
+    ),
+    Fault(
+        "kernels/blocked.py",
+        "ORDINARY_K = (1.0, 16.0)",
+        "ORDINARY_K = (0.1, 16.0)",
+        "tests/kernels/test_blocked.py::TestBlocked::test_forward_agrees_with_80_digits",
+    ),
+    Fault(
+        "kernels/blocked.py",
+        "by_z if z is None else grad * (1 - step)",
+        "by_z if z is None else grad * step",
+        "tests/kernels/test_blocked.py::TestBlocked::test_frank_wolfe_step",
+    ),
+    Fault(
+        "kernels/blocked.py",
+        "range(0, layout.num_rows // layout.inner, images)",
+        "range(0, layout.num_rows // layout.inner, images + 1)",
+        (
+            "tests/kernels/test_blocked.py::TestSmallBlocks "
+            "tests/kernels/test_blocked.py::test_blocks_cover_an_image_exactly_once"
+        ),
+    ),
+    Fault(
+        "kernels/triton_kernels.py",
+        "return (k >= 1.25) & (k <= 4.0)",
+        "return (k >= 0.25) & (k <= 4.0)",
+        "tests/kernels/test_triton.py::TestTriton::test_gradients_agree_with_80_digits",
+    ),
+    Fault(
+        "kernels/triton_kernels.py",
+        "shared = slope * rho * inv_total",
+        "shared = slope * inv_total",
+        "tests/kernels/test_triton.py::TestTriton::test_gradients_agree_with_80_digits",
+    ),
+    Fault(
+        "kernels/autograd.py",
+        "None if b is None else by_u,",
+        "None,",
+        "tests/test_functional.py::test_frank_wolfe_step_gradcheck",
+    ),
+    Fault(
+        "functional.py",
+        "torch.where((peak > 0) & peak.isfinite(), peak, 1.0).detach()",
+        "torch.ones_like(peak)",
+        "tests/sets/test_lp_ball.py::test_gauge_does_not_overflow",
+    ),
+    Fault(
+        "functional.py",
+        "elif not p >= 1:",
+        "elif p < 1:",
+        "tests/test_functional.py::test_arguments_that_cannot_be_right",
+    ),
+    Fault(
+        "functional.py",
+        "return math.inf if p == 1 else 1 + 1 / (p - 1)",
+        "return math.inf if p == 1 else p / (p - 1)",
+        "tests/test_functional.py::test_dual_exponent",
+    ),
+    Fault(
+        "sets/projection.py",
+        "(g - n * kappa) * inv_h",
+        "g * inv_h - n * kappa",
+        "tests/sets/test_lp_ball.py::test_projection_gradcheck",
+    ),
+    Fault(
+        "sets/projection.py",
+        "outside = norm > radius / peak",
+        "outside = norm > radius",
+        (
+            "tests/sets/test_lp_ball.py::test_projection_commutes_with_the_unit_of_length "
+            "tests/sets/test_lp_ball.py::TestLpBall::test_projection_leaves_feasible_points_alone"
+        ),
+    ),
+    Fault(
+        "sets/convex_set.py",
+        "return gauge <= 1 + tol",
+        "return gauge <= 1",
+        (
+            "tests/sets/test_lp_ball.py::test_points_on_and_just_outside_the_border "
+            "tests/sets/test_lp_ball.py::TestLpBall::test_contains_follows_the_gauge"
+        ),
+    ),
+    Fault(
+        "sets/lp_ball.py",
+        "torch.where(radius > 0, radius, torch.nan).to(z.device)",
+        "radius.to(z.device)",
+        "tests/sets/test_lp_ball.py::test_invalid_tensors_are_refused_or_give_nan",
+    ),
+    Fault(
+        "nn/exponent.py",
+        "((theta <= ctx.low) & (grad > 0)) | ((theta >= ctx.high) & (grad < 0))",
+        "((theta <= ctx.low) & (grad < 0)) | ((theta >= ctx.high) & (grad > 0))",
+        "tests/nn/test_pool.py::test_bounds_hold_and_let_p_return",
+    ),
+    Fault(
+        "nn/step_sizes.py",
+        "[2 / (t + 2) for t in range(num_layers)]",
+        "[1 / (t + 1) for t in range(num_layers)]",
+        (
+            "tests/models/test_models.py::test_untrained_with_fixed_steps_it_is_the_frank_wolfe_algorithm"
+        ),
+    ),
+    Fault(
+        "nn/unrolled.py",
+        "matrices[t - 1]",
+        "matrices[-t]",
+        "tests/models/test_models.py::test_layers_use_their_matrices_in_order",
+    ),
+    Fault(
+        "nn/fw_cell.py",
+        "z + gamma * (s - z)",
+        "s + gamma * (z - s)",
+        "tests/nn/test_fw_cell.py",
+    ),
+    Fault(
+        "metrics.py",
+        "(image.double().clamp(0, 1) - clean.double())",
+        "(image.double() - clean.double())",
+        "tests/test_metrics.py",
+    ),
+    Fault(
+        "metrics.py",
+        "(255 * image).round().clamp(0, 255)",
+        "(255 * image).clamp(0, 255)",
+        "tests/test_metrics.py",
+    ),
+    Fault(
+        "resize.py",
+        "2 * length - 1 - places",
+        "2 * length - 2 - places",
+        (
+            "tests/test_resize.py::test_beyond_its_border_an_image_goes_on_mirrored "
+            "tests/test_resize.py::test_it_is_what_torch_does_with_a_mirrored_border"
+        ),
+    ),
+    Fault(
+        "resize.py",
+        "middle = (scale - 1) / 2",
+        "middle = scale / 2",
+        (
+            "tests/test_resize.py::test_ramps_stay_and_parabolas_when_enlarged "
+            "tests/test_resize.py::test_it_is_what_torch_does_with_a_mirrored_border"
+        ),
+    ),
+    Fault(
+        "files.py",
+        "            os.fsync(file.fileno())\n",
+        "",
+        "tests/test_files.py",
+    ),
+    Fault(
+        "files.py",
+        "temporary.replace(path)",
+        "path.write_bytes(temporary.read_bytes())",
+        "tests/test_files.py",
+    ),
+    Fault(
+        "checks.py",
+        "isinstance(value, bool) or number < least",
+        "number < least",
+        "tests/test_checks.py",
+    ),
+    Fault(
+        "solvers/certified.py",
+        "torch.where(optimal & shortest,",
+        "torch.where(optimal,",
+        (
+            "tests/solvers/test_certified.py::TestLeastNorm::test_an_optimal_code_that_is_longer_says_so"
+        ),
+    ),
+    Fault(
+        "solvers/certified.py",
+        "_shifted(limits, first, count, start)",
+        "_shifted(limits, 0, count, start)",
+        "tests/solvers/test_certified.py::test_the_callback_counts_the_rows_of_all_blocks",
+    ),
+    Fault(
+        "solvers/problem.py",
+        "t = torch.where(t * dual_norm > penalty, penalty / _positive(dual_norm), t)",
+        "t = t",
+        (
+            "tests/solvers/test_penalized.py::test_certified_and_unbeaten "
+            "tests/solvers/test_penalized.py::test_limits_are_honest"
+        ),
+    ),
+    Fault(
+        "solvers/problem.py",
+        "if not self._all_is_inside(x) and not self._nothing_was_dropped():",
+        "if self._all_is_inside(x):",
+        (
+            "tests/solvers/test_certified.py::TestCertificate::test_a_singular_value_taken_for_zero_is_not_forgotten"
+        ),
+    ),
+    Fault(
+        "solvers/problem.py",
+        "margin_of_rounding = 2 * torch.finfo(dtype).eps",
+        "margin_of_rounding = 0.0",
+        (
+            "tests/solvers/test_certified.py::TestCertificate "
+            "tests/solvers/test_certified.py::test_float32_is_certified_at_its_own_tolerance"
+        ),
+    ),
+    Fault(
+        "solvers/dual_newton.py",
+        "w *= relative.pow(2 - q)",
+        "w *= relative.pow(q - 2)",
+        "tests/solvers/test_certified.py::test_certified_at_every_p",
+    ),
+    Fault(
+        "solvers/interior_point.py",
+        "together = torch.minimum(primal, dual)",
+        "together = torch.maximum(primal, dual)",
+        "tests/solvers/test_certified.py::test_certified_at_every_p",
+    ),
+    Fault(
+        "solvers/primal_newton.py",
+        "stiff = (p - 2) / (p - 1)",
+        "stiff = (2 - p) / (p - 1)",
+        "tests/solvers/test_certified.py::test_certified_at_every_p",
+    ),
+    Fault(
+        "solvers/frank_wolfe.py",
+        "2 / (line.index + 2)",
+        "2 / (line.index + 1)",
+        (
+            "tests/solvers/test_methods.py::test_frank_wolfe_is_the_paper_s_iteration "
+            "tests/solvers/test_methods.py::test_step_rules"
+        ),
+    ),
+    Fault(
+        "solvers/frank_wolfe.py",
+        "limit = state.shares.gather(-1, worst)",
+        "limit = 1.0",
+        "tests/solvers/test_methods.py::TestPairwise",
+    ),
+    Fault(
+        "solvers/penalized.py",
+        "z = inner.code * radius",
+        "z = inner.code",
+        "tests/solvers/test_penalized.py::test_is_the_constrained_solution_of_its_own_norm",
+    ),
+    Fault(
+        "solvers/implicit.py",
+        "+ v.T @ a - image.T @ z",
+        "+ v.T @ a + image.T @ z",
+        "tests/solvers/test_implicit.py::test_gradcheck",
+    ),
+    Fault(
+        "solvers/implicit.py",
+        "usable = solved & (code != 0).any(-1)",
+        "usable = (code != 0).any(-1)",
+        "tests/solvers/test_implicit.py::test_codes_that_are_not_optimal_have_no_gradient",
+    ),
+    Fault(
+        "solvers/omp.py",
+        ".eps * gram.diagonal().max() * squares",
+        ".eps * gram.diagonal().max() * torch.ones_like(squares)",
+        "tests/solvers/test_omp.py::test_scale_makes_no_difference",
+    ),
+    Fault(
+        "solvers/omp.py",
+        "noise**2 * n",
+        "noise**2",
+        "tests/solvers/test_omp.py::test_stops_at_the_noise",
+    ),
+    Fault(
+        "solvers/ksvd.py",
+        "    residual += code[:, index] @ atoms[index]\n",
+        "",
+        (
+            "tests/solvers/test_ksvd.py::test_what_a_replaced_atom_explained_is_an_error_of_its_round"
+        ),
+    ),
+    Fault(
+        "solvers/alternation.py",
+        "kept = (1 - 1 / step) ** FORGETTING",
+        "kept = (1 - 1 / step) ** (1 / FORGETTING)",
+        "tests/solvers/test_alternation.py",
+    ),
+    Fault(
+        "solvers/loop.py",
+        "state, rows, waiting = state.select(kept), rows[kept], waiting[kept]",
+        "state, waiting = state.select(kept), waiting[kept]",
+        "tests/solvers/test_certified.py::test_rows_do_not_depend_on_their_company",
+    ),
+    Fault(
+        "models/lista.py",
+        "torch.eye(self.num_atoms, device=gram.device) - gram",
+        "gram - torch.eye(self.num_atoms, device=gram.device)",
+        "tests/models/test_models.py::test_untrained_lista_is_ista",
+    ),
+    Fault(
+        "models/lcod.py",
+        "change.abs().argmax(",
+        "change.argmax(",
+        "tests/models/test_models.py::test_untrained_lcod_is_coordinate_descent",
+    ),
+    Fault(
+        "models/conv_coding_network.py",
+        "atoms.transpose(0, 1).flip(2, 3)",
+        "atoms.transpose(0, 1)",
+        (
+            "tests/models/test_image_models.py::test_from_a_dictionary_the_first_layer_correlates_and_the_last_rebuilds"
+        ),
+    ),
+    Fault(
+        "models/conv_coding_network.py",
+        "[kernels / copies] * copies",
+        "[kernels] * copies",
+        "tests/models/test_image_models.py::TestConvFWNet::test_a_network_adopts_one_for_less",
+    ),
+    Fault(
+        "models/dncnn.py",
+        "if index and len(self.norms):",
+        "if len(self.norms):",
+        "tests/models/test_image_models.py::test_dncnn_written_out",
+    ),
+    Fault(
+        "models/image_model.py",
+        "max(radius, REACH) if self.residual and self.scale > 1 else radius",
+        "radius",
+        (
+            "tests/models/test_image_models.py::TestConvFWNetSubPixel::test_enlargement_reaches_farther_than_small_kernels"
+        ),
+    ),
+    Fault(
+        "models/model.py",
+        "write_whole(path, safetensors.torch.save(tensors, metadata))",
+        "path.write_bytes(safetensors.torch.save(tensors, metadata))",
+        "tests/models/test_models.py::test_saving_leaves_the_old_file_or_the_new_one",
+    ),
+    Fault(
+        "data/images.py",
+        "(heights - size + 1)",
+        "(heights - size)",
+        "tests/data/test_images.py::test_all_images_places_and_symmetries_are_equally_likely",
+    ),
+    Fault(
+        "data/images.py",
+        "(total + unit // 2) // unit",
+        "total // unit",
+        "tests/data/test_images.py::TestGray",
+    ),
+    Fault(
+        "data/synthetic.py",
+        "math.sqrt(noise_variance) * noise",
+        "noise_variance * noise",
+        "tests/data/test_synthetic.py::test_codes_are_projections_and_signals_are_made_of_them",
+    ),
+    Fault(
+        "data/berkeley.py",
+        "if path.stem != HAS_WOMAN",
+        "if path.stem",
+        "tests/data/test_berkeley.py::test_files_by_their_folders",
+    ),
+    Fault(
+        "data/digits.py",
+        "order[num_validation:]",
+        "order[num_validation - 1 :]",
+        ("tests/data/test_digits.py::test_a_split_looks_at_training_images_alone_and_at_each_once"),
+    ),
+    Fault(
+        "data/folders.py",
+        'filter="data"',
+        'filter="fully_trusted"',
+        "tests/data/test_berkeley.py::TestArchive",
+    ),
+    Fault(
+        "zoo/shelf.py",
+        "if digest != card.sha256:",
+        "if len(digest) != len(card.sha256):",
+        "tests/zoo/test_zoo.py::test_damaged_weights_are_not_loaded",
+    ),
+    Fault(
+        "zoo/shipping.py",
+        "tensor.ndim >= 2",
+        "tensor.ndim >= 1",
+        (
+            "tests/zoo/test_zoo.py::test_kernels_are_halved_and_a_float32_model_comes_back "
+            "tests/zoo/test_zoo.py::test_what_is_fixed_keeps_all_its_digits"
+        ),
+    ),
+    Fault(
+        "restoration/denoising.py",
+        'keyed_generator(seed, "training noise", step',
+        'keyed_generator(seed, "noise", step',
+        "tests/training/test_denoising.py::TestBatches",
+    ),
+    Fault(
+        "restoration/denoising.py",
+        "self.high) - 0.5) / scale",
+        "self.high) - 0.5) * scale",
+        "tests/imaging/test_denoiser.py::test_noise_beyond_what_networks_know_is_scaled_down",
+    ),
+    Fault(
+        "restoration/upscaling.py",
+        "return -(-radius // self.scale) + REACH",
+        "return radius // self.scale + REACH",
+        "tests/imaging/test_upscaler.py::test_tiled_is_whole",
+    ),
+    Fault(
+        "restoration/upscaling.py",
+        "shave(image, self.scale)",
+        "shave(image, 0)",
+        "tests/training/test_super_resolution.py::TestValidation",
+    ),
+    Fault(
+        "restoration/recipe.py",
+        "rate / 2 if has_start else rate",
+        "rate",
+        "tests/training/test_train_denoiser.py::TestRecipe",
+    ),
+    Fault(
+        "imaging/tiling.py",
+        "min(length, inner.stop + halo)",
+        "min(length, inner.stop + halo - 1)",
+        "tests/imaging/test_tiling.py",
+    ),
+    Fault(
+        "imaging/tiling.py",
+        "made = (made * white).round()",
+        "made = made * white",
+        (
+            "tests/imaging/test_tiling.py::test_whole_is_the_network_itself "
+            "tests/imaging/test_tiling.py::test_eight_bits_are_the_same_but_for_rounding"
+        ),
+    ),
+    Fault(
+        "imaging/pixels.py",
+        "np.rint(as_unit_range(old).clip(0, 1) * white)",
+        "np.rint(as_unit_range(old) * white)",
+        "tests/imaging/test_image_files.py::test_values_beyond_the_range_are_clipped",
+    ),
+    Fault(
+        "imaging/image_files.py",
+        "pixels.pillow() if kind.exif else about.turned(pixels.pillow())",
+        "pixels.pillow()",
+        "tests/imaging/test_image_files.py::test_viewers_show_the_same_side_up",
+    ),
+    Fault(
+        "imaging/sixteen_bits.py",
+        "zlib.crc32(name + content)",
+        "zlib.crc32(content)",
+        "tests/imaging/test_image_files.py::test_metadata_of_sixteen_bits",
+    ),
+    Fault(
+        "imaging/sixteen_bits.py",
+        "array[..., 0] = white - array[..., 0]",
+        "array = white - array",
+        "tests/imaging/test_image_files.py::test_where_zero_is_white_alpha_is_what_it_is",
+    ),
+    Fault(
+        "imaging/metadata.py",
+        "size = width if tag in WIDTHS else height",
+        "size = height if tag in WIDTHS else width",
+        "tests/imaging/test_metadata.py",
+    ),
+    Fault(
+        "imaging/metadata.py",
+        "step = 2 if kind == RATIONAL else 1",
+        "step = 1",
+        "tests/imaging/test_metadata.py",
+    ),
+    Fault(
+        "imaging/noise.py",
+        "values, directions = values[1:], directions[:, 1:]",
+        "values, directions = values[:], directions[:, :]",
+        "tests/imaging/test_noise.py::test_within_a_tenth_or_one_level",
+    ),
+    Fault(
+        "imaging/noise.py",
+        "np.median(np.abs(differences)) / MEDIAN_OF_NORMAL",
+        "np.median(np.abs(differences))",
+        "tests/imaging/test_noise.py::test_tiny_images",
+    ),
+    Fault(
+        "imaging/transparency.py",
+        "hidden = alpha <= 0",
+        "hidden = alpha < 128",
+        "tests/imaging/test_transparency.py",
+    ),
+    Fault(
+        "imaging/file_lists.py",
+        'if not name.startswith(".") and _resolved(here / name) != results',
+        'if not name.startswith(".")',
+        "tests/imaging/test_file_lists.py",
+    ),
+    Fault(
+        "imaging/color.py",
+        "return (16 + 219 * gray) / 255",
+        "return (16 + 224 * gray) / 255",
+        "tests/imaging/test_color.py",
+    ),
+    Fault(
+        "imaging/restorer.py",
+        "TrainedModel(copy.deepcopy(model),",
+        "TrainedModel(model,",
+        "tests/imaging/test_denoiser.py::test_the_network_is_left_as_it_was",
+    ),
+    Fault(
+        "training/loop.py",
+        "figure <= self.position.best",
+        "figure < self.position.best",
+        "tests/training/test_loop.py::test_of_equally_good_epochs_the_last_is_kept",
+    ),
+    Fault(
+        "training/loop.py",
+        "max(1 - self.config.average, 1 / self.position.step)",
+        "1 - self.config.average",
+        "tests/training/test_loop.py::test_the_mean_of_the_weights_is_kept_and_validated",
+    ),
+    Fault(
+        "training/loop.py",
+        "        self.loss_sum.fill_(self.position.loss_sum)\n",
+        "",
+        "tests/training/test_loop.py::test_a_killed_training_ends_with_the_same_weights",
+    ),
+    Fault(
+        "training/checkpoint.py",
+        '        tensors |= {f"mean.{name}": value for name, value in kept.mean.items()}\n',
+        "",
+        "tests/training/test_loop.py::test_a_mean_survives_an_interruption",
+    ),
+    Fault(
+        "training/checkpoint.py",
+        'record["step"] <= until_step',
+        'record["step"] < until_step',
+        (
+            "tests/training/test_loop.py::test_a_killed_training_ends_with_the_same_weights "
+            "tests/training/test_loop.py::test_a_finished_training_is_not_repeated"
+        ),
+    ),
+    Fault(
+        "training/steps.py",
+        '"weight_decay": 0.0}',
+        '"weight_decay": config.weight_decay}',
+        "tests/training/test_loop.py::test_decay_is_on_matrices_alone",
+    ),
+    Fault(
+        "training/steps.py",
+        "        torch.set_float32_matmul_precision(before[0])\n",
+        "",
+        "tests/training/test_steps.py",
+    ),
+    Fault(
+        "training/task.py",
+        "x.detach() + self.adversarial_radius * normalize",
+        "x.detach() - self.adversarial_radius * normalize",
+        "tests/training/test_loop.py::TestClassification",
+    ),
+    Fault(
+        "training/config.py",
+        "sum(done >= d for d in self.decay_at)",
+        "sum(done > d for d in self.decay_at)",
+        "tests/training/test_config.py",
+    ),
+    Fault(
+        "training/norms.py",
+        "        norm.momentum = None  # the plain mean of all batches\n",
+        "",
+        "tests/training/test_denoising.py::TestNorms",
+    ),
+    Fault(
+        "training/learning_images.py",
+        "min(NUM_HELD, max(1, len(images) // 10))",
+        "max(1, len(images) // 10)",
+        "tests/training/test_learning_images.py::TestFolders::test_a_dozen_of_many",
+    ),
+    Fault(
+        "coding/encode.py",
+        "first_bad = done + int(bad[0])",
+        "first_bad = int(bad[0])",
+        "tests/coding/test_encode.py::test_a_row_that_is_not_finite_is_named",
+    ),
+    Fault(
+        "coding/encode.py",
+        "~np.isfinite(block).all(axis=1)",
+        "np.isnan(block).any(axis=1)",
+        "tests/coding/test_encode.py::test_a_row_that_is_not_finite_is_named",
+    ),
+    Fault(
+        "coding/encoding_folder.py",
+        "                os.fsync(file.fileno())\n",
+        "",
+        "tests/coding/test_encode.py::test_rows_are_on_the_disk_before_the_manifest_counts_them",
+    ),
+    Fault(
+        "coding/encoding_folder.py",
+        'and self._read()["rows_done"] == self.num_rows',
+        "",
+        "tests/coding/test_encode.py::test_an_output_is_not_overwritten_unasked",
+    ),
+    Fault(
+        "coding/row_coders.py",
+        "most = max(most, step.rows_done)",
+        "most = step.rows_done",
+        "tests/coding/test_encode.py::test_progress_keeps_the_most_rows_that_were_done",
+    ),
+    Fault(
+        "coding/code_transformer.py",
+        "        counts.update(solution.status_code.tolist())\n",
+        "",
+        "tests/coding/test_lp_coder.py::test_uncertified_samples_are_told",
+    ),
+    Fault(
+        "coding/dictionary_learning.py",
+        "if before - error <= self.tol * error:",
+        "if before - error <= self.tol:",
+        (
+            "tests/coding/test_dictionary_learning.py::test_the_unit_of_the_samples_does_not_decide_when_it_stops"
+        ),
+    ),
+    Fault(
+        "coding/exponent_search.py",
+        "weights=~hidden",
+        "weights=hidden",
+        (
+            "tests/coding/test_dictionary_learning.py::TestUnknownExponent::test_reconstruction_never_loses_by_a_larger_p_but_prediction_does"
+        ),
+    ),
+    Fault(
+        "coding/structured_codes.py",
+        "[-1] * missing",
+        "[label] * missing",
+        (
+            "tests/coding/test_network_estimators.py::TestStructuredCodes::test_a_class_of_few_samples_gets_random_atoms_too"
+        ),
+    ),
+    Fault(
+        "experiments/claims.py",
+        "0.975",
+        "0.95",
+        "tests/experiments/test_claims.py::test_the_test_has_two_sides",
+    ),
+    Fault(
+        "experiments/claims.py",
+        "else all(found)",
+        "else any(found)",
+        "tests/experiments/test_claims.py",
+    ),
+    Fault(
+        "experiments/study.py",
+        "if loss is not None and math.isfinite(loss) else math.inf",
+        "if loss is not None else 0.0",
+        "tests/experiments/test_study.py::test_a_grid_is_tried_and_noted",
+    ),
+    Fault(
+        "experiments/runs.py",
+        'if text and not text.endswith("\\n"):',
+        "if not text:",
+        "tests/experiments/test_runs.py::test_finished_jobs_survive_a_kill",
+    ),
+    Fault(
+        "experiments/page.py",
+        'f" ({row.paper:g})"',
+        'f" ({row.ours:g})"',
+        "tests/experiments/test_experiments.py::test_the_page_is_made_of_the_results",
+    ),
+    Fault(
+        "experiments/experiment.py",
+        "statistics.stdev(values)",
+        "statistics.pstdev(values)",
+        "tests/experiments/test_experiments.py::test_the_spread_is_that_of_a_sample",
+    ),
+    Fault(
+        "cli/images.py",
+        "if num_failed:",
+        "if num_failed and not num_done:",
+        "tests/test_denoise.py::TestDenoise::test_one_bad_file_does_not_keep_the_others",
+    ),
+    Fault(
+        "cli/encode.py",
+        "raise typer.Exit(130) from error",
+        "raise typer.Exit(0) from error",
+        "tests/test_encode.py::test_ctrl_c_says_how_to_continue",
+    ),
+    Fault(
+        "cli/terminal.py",
+        "        raise typer.Exit(2) from error\n    except torch.OutOfMemoryError",
+        "        raise typer.Exit(1) from error\n    except torch.OutOfMemoryError",
+        "tests/zoo/test_zoo.py::test_an_unknown_model_is_one_line_and_exit_code_2",
+    ),
+]
 
 
-def first_failure(fault: Fault, copy: Path) -> str | None:
+def check_texts(faults: list[Fault]) -> None:
+    """Exit with a list of the faults whose text `before` does not occur once."""
+    found = ((one, (SOURCES / "fwnet" / one.file).read_text("utf-8")) for one in faults)
+    stale = [(one, text.count(one.before)) for one, text in found if text.count(one.before) != 1]
+    if stale:
+        lines = [f"{one.file}: expected {one.before!r} once, got {n}" for one, n in stale]
+        sys.exit("\n".join(lines))
+
+
+def check_tests(faults: list[Fault], num_workers: int) -> None:
+    """Exit unless all tests pass without a mistake; else they would seem to catch every one."""
+    tests = dict.fromkeys(test for fault in faults for test in fault.tests.split())
+    result = run_tests([*tests, "-n", str(num_workers)], SOURCES)
+    if result.returncode != 0:
+        sys.exit(f"the tests must pass without a mistake:\n{result.stdout[-2000:]}")
+
+
+def run_tests(arguments: list[str], sources: Path) -> subprocess.CompletedProcess[str]:
+    """Run pytest with the sources of a folder, up to the first failure."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(sources),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    return subprocess.run(
+        [*command, *arguments],
+        cwd=PROJECT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def first_failure(fault: Fault, sources: Path) -> str | None:
     """Return the test that fails when the mistake is made in a copy of the sources."""
-    path = copy / "fwnet" / fault.file
+    path = sources / "fwnet" / fault.file
     right = path.read_text(encoding="utf-8")
-    if right.count(fault.before) != 1:
-        sys.exit(f"{fault.file}: expected {fault.before!r} once, got {right.count(fault.before)}")
     path.write_text(right.replace(fault.before, fault.after), encoding="utf-8")
     try:
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
-        result = subprocess.run(
-            [*command, *fault.tests.split()],
-            cwd=PROJECT,
-            env={**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        result = run_tests(fault.tests.split(), sources)
     finally:
         path.write_text(right, encoding="utf-8")
-    if result.returncode == 0:
+    if result.returncode != 1:  # 0: all passed; others: pytest found no tests, or could not run
         return None
-    found = re.search(r"^(?:FAILED|ERROR) (\S+)", result.stdout, re.M)
-    return found[1] if found else f"pytest exit code {result.returncode}"
+    found = re.search(r"^FAILED (.+?)(?: - |$)", result.stdout, re.M)
+    return found[1] if found else "a test that could not start"
 
 
 def main() -> None:
@@ -71,24 +808,52 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("match", nargs="?", default="", help="only faults in files that match")
     parser.add_argument("--table", type=Path, help="write the table as Markdown")
+    parser.add_argument("--workers", type=int, default=2, help="faults to try at the same time")
     options = parser.parse_args()
     chosen = [fault for fault in FAULTS if options.match in fault.file]
-    lines = ["| file | right | wrong | caught by |", "|---|---|---|---|"]
-    num_survived = 0
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / "src"
-        shutil.copytree(PROJECT / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
-        for fault in chosen:
-            caught = first_failure(fault, copy)
-            num_survived += caught is None
-            print(f"{fault.file}: {caught or 'SURVIVED: ' + fault.after}", flush=True)
-            cells = (f"`{' '.join(text.split())}`" for text in (fault.before, fault.after))
-            lines.append(f"| {fault.file} | {' | '.join(cells)} | {caught or '**nothing**'} |")
-    print(f"{len(chosen) - num_survived} of {len(chosen)} faults were caught")
+    check_texts(chosen)
+    check_tests(chosen, options.workers)
+    free: Queue[Path] = Queue()
+
+    def tried(fault: Fault) -> str | None:
+        sources = free.get()
+        try:
+            caught = first_failure(fault, sources)
+        finally:
+            free.put(sources)
+        print(f"{fault.file}: {caught or f'SURVIVED: {fault.after!r}'}", flush=True)
+        return caught
+
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.workers) as threads:
+        for number in range(options.workers):
+            sources = Path(folder) / str(number)
+            shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("__pycache__"))
+            free.put(sources)
+        caught = list(threads.map(tried, chosen))
+    num_caught = sum(test is not None for test in caught)
+    print(f"{num_caught} of {len(chosen)} faults were caught")
     if options.table:
-        head = "# Deliberate faults\n\nWritten by `python -m tests.deliberate_faults --table`.\n\n"
-        options.table.write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
-    sys.exit(num_survived > 0)
+        options.table.write_text(table(chosen, caught), encoding="utf-8")
+    sys.exit(num_caught < len(chosen))
+
+
+def table(faults: list[Fault], caught: list[str | None]) -> str:
+    """Return the faults, and the first test that noticed each, as Markdown."""
+    lines = [
+        "# Deliberate faults",
+        "",
+        "Written by `python -m tests.deliberate_faults --table tests/FAULTS.md`.",
+        "",
+        "| file | right | wrong | caught by |",
+        "|---|---|---|---|",
+    ]
+    for fault, test in zip(faults, caught, strict=True):
+        right, wrong = (
+            f"`{' '.join(text.split())}`".replace("|", "\\|") if text.strip() else "(nothing)"
+            for text in (fault.before, fault.after)
+        )
+        lines.append(f"| {fault.file} | {right} | {wrong} | {test or '**nothing**'} |")
+    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

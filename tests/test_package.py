@@ -50,6 +50,14 @@ def ship_a_model(path, folder):
     )
 
 
+def run_outside(*command, folder):
+    """Run a command that sees nothing of the caller's Python, such as PYTHONPATH."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True, cwd=folder, env=clean
+    ).stdout.strip()
+
+
 def test_wheel_installs_into_a_clean_environment(tmp_path):
     source = tmp_path / "source"
     source.mkdir()
@@ -74,8 +82,9 @@ def test_wheel_installs_into_a_clean_environment(tmp_path):
     environment = tmp_path / "env"
     venv.create(environment, with_pip=True, symlinks=os.name != "nt")
     python = environment / "bin" / "python"
-    install = [python, "-m", "pip", "install", "--no-deps", "--no-index", wheel]
-    subprocess.run(install, check=True, capture_output=True)
+    # Isolated from the user's settings of pip, which may ask for another place.
+    install = ("-m", "pip", "--isolated", "install", "--no-deps", "--no-index", wheel)
+    run_outside(python, *install, folder=tmp_path)
     # The dependencies are gigabytes: borrow them, behind the environment's own packages.
     (site,) = environment.glob("lib/python*/site-packages")
     (site / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"])
@@ -83,19 +92,10 @@ def test_wheel_installs_into_a_clean_environment(tmp_path):
         "import fwnet, torch; print(fwnet.__file__); "
         "assert fwnet.LpBall(1.3).lmo(torch.ones(3)).shape == (3,)"
     )
-    result = subprocess.run(
-        [python, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
-    assert Path(result.stdout.strip()).is_relative_to(site)
+    assert Path(run_outside(python, "-c", code, folder=tmp_path)).is_relative_to(site)
     assert (site / "fwnet" / "py.typed").exists()
-    command = [environment / "bin" / "fwnet", "--version"]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert result.stdout.strip() == f"fwnet {fwnet.__version__}"
-    command = [environment / "bin" / "fwnet", "models", MODEL]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert MODEL in result.stdout
+    command = environment / "bin" / "fwnet"
+    assert run_outside(command, "--version", folder=tmp_path) == f"fwnet {fwnet.__version__}"
+    assert MODEL in run_outside(command, "models", MODEL, folder=tmp_path)
     code = f"import fwnet; print(type(fwnet.load_model({MODEL!r})).__name__)"
-    result = subprocess.run(
-        [python, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
-    assert result.stdout.strip() == "ConvFWNet"
+    assert run_outside(python, "-c", code, folder=tmp_path) == "ConvFWNet"

@@ -181,6 +181,15 @@ def test_it_stops_when_nothing_is_gained():
         assert model.n_iter_ <= 3
 
 
+def test_the_unit_of_the_samples_does_not_decide_when_it_stops():
+    x, _ = planted(100)
+    passes = [
+        LpDictionaryLearning(4, radius=2.0 * unit, random_state=0).fit(unit * x).n_iter_
+        for unit in (1.0, 2.0**-12)
+    ]
+    assert passes[0] == passes[1] > 1
+
+
 def test_partial_fit_learns_from_a_stream():
     x, _ = planted(2000, nonzeros=2, noise=0.01)
     model = LpDictionaryLearning(20, p=1.0, radius=3.0, random_state=0)

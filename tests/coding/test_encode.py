@@ -475,3 +475,30 @@ def test_a_full_disk_is_reported_and_what_is_done_is_kept(folder, monkeypatch):
         with pytest.raises(EncodeError, match=r"cannot read or write .*: No space left on device"):
             encode(folder, resume=True)
     assert encode(folder, resume=True).rows == ROWS
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_row_that_is_not_finite_is_named(folder, value):
+    data = np.load(folder / "data.npy")
+    data[[SHARD + 3, 2 * SHARD], 1] = value
+    np.save(folder / "data.npy", data)
+    expected = rf"2 of {ROWS} rows, the first of them row {SHARD + 3} \(counted from 0\)"
+    with pytest.raises(EncodeError, match=expected):
+        encode(folder)
+    assert sorted(path.name for path in folder.iterdir()) == ["D.npy", "data.npy"]
+
+
+def test_rows_are_on_the_disk_before_the_manifest_counts_them(folder, monkeypatch):
+    names = []
+    fsync = os.fsync
+
+    def noted(number):
+        names.append(Path(f"/proc/self/fd/{number}").readlink().name)
+        fsync(number)
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("needs /proc to see which file is meant")
+    monkeypatch.setattr(os, "fsync", noted)
+    encode(folder, shard_rows=ROWS)
+    kinds = ["manifest" if "manifest" in name else name for name in names]
+    assert kinds == ["manifest", "codes.npy", "certificates.npy", "manifest"]

@@ -37,6 +37,12 @@ def test_with_several_seeds_students_test_decides(pairs, larger):
         assert found is ((mean > 0) if chance < 0.05 else None)
 
 
+def test_the_test_has_two_sides():
+    """t = 3.9 with two degrees of freedom: significant at 5 % only if one side was asked for."""
+    assert is_better(row(31.0, 31.0, 32.05), row(30.0, 30.0, 30.0)) is None
+    assert is_better(row(31.0, 31.0, 31.5), row(30.0, 30.0, 30.0)) is True
+
+
 @pytest.mark.parametrize(
     ("quantity", "ours", "theirs", "wanted"),
     [

@@ -8,6 +8,7 @@ import torch
 
 from fwnet.errors import FwnetError
 from fwnet.experiments import EXPERIMENTS, Lab, Result, Runner
+from fwnet.experiments.experiment import row_of
 from fwnet.experiments.page import results_page
 from fwnet.experiments.synthetic import CodeTraining, SolverCodes
 
@@ -150,3 +151,8 @@ def test_solvers_agree_where_the_solution_is_unique():
         SolverCodes(data, "frank-wolfe", max_steps=steps).execute(CPU) for steps in (1, 1000)
     )
     assert one["error"] > 5 > many["error"]
+
+
+def test_the_spread_is_that_of_a_sample():
+    assert row_of("some", {}, "error", [1.0, 2.0, 3.0]).spread == pytest.approx(1.0)
+    assert row_of("some", {}, "error", [1.0]).spread is None

@@ -154,6 +154,15 @@ def test_zero_may_be_white(tmp_path, order, dtype):
     np.testing.assert_allclose(found, white - array, rtol=0, atol=1e-6)
 
 
+def test_where_zero_is_white_alpha_is_what_it_is(tmp_path):
+    array = values(2, np.uint16)
+    options = {"photometric": "miniswhite", "extrasamples": ["unassalpha"]}
+    tifffile.imwrite(tmp_path / "x.tif", array, planarconfig="contig", **options)
+    pixels = read_image(tmp_path / "x.tif").pixels
+    np.testing.assert_array_equal(pixels.colors[..., 0], 65535 - array[..., 0])
+    np.testing.assert_array_equal(pixels.alpha, array[..., 1])
+
+
 def test_the_limit_of_pixels_holds_for_every_tiff(tmp_path, monkeypatch):
     path = tmp_path / "x.tif"
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 50)

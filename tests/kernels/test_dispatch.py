@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 
@@ -26,7 +27,7 @@ def test_environment_variable_forces_the_plain_operators():
     code = "import torch; from fwnet import kernels; print(kernels.select(torch.ones(2, 3), 1))"
     result = subprocess.run(
         [sys.executable, "-c", code],
-        env={"FWNET_KERNELS": "reference"},
+        env={**os.environ, "FWNET_KERNELS": "reference"},
         capture_output=True,
         text=True,
         check=True,

@@ -255,6 +255,18 @@ def test_radius_and_p_of_a_layer_are_used_in_that_layer():
     torch.testing.assert_close(network(x), last, rtol=1e-4, atol=1e-5)
 
 
+def test_layers_use_their_matrices_in_order():
+    network = FWNet(5, 8, 4, step_sizes=[1.0] * 4, learn_step_sizes=False)
+    with torch.no_grad():
+        for layer in network.others:
+            layer.weight.normal_()
+    x = torch.randn(3, 5)
+    z = fwnet.pool_p(network.first(x), network.p)
+    for layer in network.others:
+        z = fwnet.pool_p(network.first(x) + layer(z), network.p)
+    torch.testing.assert_close(network(x), z)
+
+
 def test_mlp_is_fwnet_without_p():
     mlp, fw = MLP(5, 8, 4), FWNet(5, 8, 4)
     assert mlp.num_parameters == fw.num_parameters - 1

@@ -114,6 +114,15 @@ class TestLeastNorm:
             assert (certificate.norm_gap >= (certificate.norm - shortest.code.norm(1.3, -1))).all()
         assert (problem.certify(x, longer, x).relative_gap < 1e-20).all()
 
+    def test_an_optimal_code_that_is_longer_says_so(self):
+        x, dictionary = gaussian(5, 6, 14)
+        ball = LpBall(1.3, 100.0)
+        shortest = solve(x, dictionary, ball)
+        _, _, right = torch.linalg.svd(dictionary)
+        longer = solve(x, dictionary, ball, method="fista", start=shortest.code + right[7])
+        assert (shortest.status_code == Status.CERTIFIED).all()
+        assert (longer.status_code == Status.OPTIMAL).all()
+
 
 class TestCertificate:
     @settings(max_examples=30)

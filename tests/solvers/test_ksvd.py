@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import normalize
 
 from fwnet.solvers import ksvd, omp
 from tests.solvers.problems import gaussian
@@ -123,3 +124,12 @@ def test_bad_input_is_refused():
     ):
         with pytest.raises(ValueError, match=message):
             ksvd(**{"x": x, "num_atoms": 7, "num_nonzeros": 2, **options})
+
+
+def test_what_a_replaced_atom_explained_is_an_error_of_its_round():
+    """The first of two similar atoms has no users, the second is replaced: nothing is left."""
+    first, other = torch.eye(3, dtype=torch.float64)[[0, 2]]
+    similar = normalize(torch.tensor([1.0, 0.1, 0.0], dtype=torch.float64), dim=0)
+    x = torch.linspace(1, 2, 6, dtype=torch.float64)[:, None] * similar + 0.1 * other
+    found = ksvd(x, 2, 1, num_rounds=1, dictionary=torch.stack([first, similar], 1))
+    assert found.errors == pytest.approx([0.5 * x.square().sum(-1).mean().item()])

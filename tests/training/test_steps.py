@@ -1,10 +1,12 @@
 """Single steps of training."""
 
+from dataclasses import replace
+
 import torch
 
 from fwnet.models import VDSR
 from fwnet.training import CodeRegression, TrainingConfig
-from fwnet.training.steps import WARMUP_STEPS, TrainingStep, make_optimizer
+from fwnet.training.steps import WARMUP_STEPS, TrainingStep, make_optimizer, matrix_precision
 
 CONFIG = TrainingConfig(num_epochs=1, batch_size=4, learning_rate=0.01)
 
@@ -59,3 +61,15 @@ def test_what_was_given_is_left_alone():
         step(batch, 0.01)
     for batch, copies in zip(given, kept, strict=True):
         assert all(torch.equal(part, copy) for part, copy in zip(batch, copies, strict=True))
+
+
+def test_the_precision_of_products_is_restored():
+    def now():
+        cudnn = torch.backends.cudnn
+        return torch.get_float32_matmul_precision(), cudnn.allow_tf32, cudnn.benchmark
+
+    before = now()
+    for precision, expected in (("float32", "highest"), ("tf32", "high")):
+        with matrix_precision(replace(CONFIG, precision=precision)):
+            assert now() == (expected, precision == "tf32", precision == "tf32")
+        assert now() == before
