@@ -8,7 +8,6 @@ import torch
 
 from fwnet.errors import FwnetError
 from fwnet.experiments import EXPERIMENTS, Lab, Result, Runner
-from fwnet.experiments.experiment import row_of
 from fwnet.experiments.page import results_page
 from fwnet.experiments.synthetic import CodeTraining, SolverCodes
 
@@ -154,5 +153,7 @@ def test_solvers_agree_where_the_solution_is_unique():
 
 
 def test_the_spread_is_that_of_a_sample():
-    assert row_of("some", {}, "error", [1.0, 2.0, 3.0]).spread == pytest.approx(1.0)
-    assert row_of("some", {}, "error", [1.0]).spread is None
+    result = Result("some", "Some", "A claim", "fwnet reproduce some")
+    result.add("three seeds", {}, "error", [1.0, 2.0, 3.0])
+    result.add("one seed", {}, "error", [1.0])
+    assert [row.spread for row in result.rows] == [pytest.approx(1.0), None]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import ExifTags, Image
 
-from fwnet.imaging.beyond_pillow import EXIF_NAME, Metadata, with_size
+from fwnet.imaging.metadata import EXIF_NAME, Metadata, with_size
 
 MAKE, RESOLUTION, EXIF, ORIENTATION = 0x010F, 0x011A, 0x8769, 0x0112
 

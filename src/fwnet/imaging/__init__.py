@@ -1,6 +1,6 @@
 """From image to image: restorations by networks, and the classical methods beside them."""
 
-from fwnet.imaging.beyond_pillow import ImageError
+from fwnet.imaging.metadata import ImageError
 from fwnet.imaging.noise import estimate_noise
 from fwnet.imaging.restored_files import (
     FailedFile,

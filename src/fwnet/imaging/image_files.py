@@ -13,19 +13,16 @@ from PIL import Image, UnidentifiedImageError
 
 from fwnet import files
 from fwnet.data import to_gray
-from fwnet.imaging.beyond_pillow import (
-    ImageError,
-    Metadata,
+from fwnet.imaging.metadata import ImageError, Metadata, read_metadata, without_inks
+from fwnet.imaging.pixels import Pixels, with_bits
+from fwnet.imaging.sixteen_bits import (
     is_deep_png,
     is_deep_tiff,
-    read_metadata,
     read_png,
     read_tiff,
-    without_inks,
     write_png,
     write_tiff,
 )
-from fwnet.imaging.pixels import Pixels, with_bits
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from fwnet.imaging.beyond_pillow import ImageError, Metadata, without_inks
+from fwnet.imaging.metadata import ImageError, Metadata, without_inks
 
 AnyImage = TypeVar("AnyImage", np.ndarray, Tensor, Image.Image)
 

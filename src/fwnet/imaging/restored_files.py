@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from PIL import Image
 
-from fwnet.imaging.beyond_pillow import ImageError, Metadata
 from fwnet.imaging.image_files import (
     check_size,
     check_suffix,
@@ -24,6 +23,7 @@ from fwnet.imaging.image_files import (
     write_image,
     write_whole,
 )
+from fwnet.imaging.metadata import ImageError, Metadata
 from fwnet.imaging.pixels import Pixels, with_bits
 from fwnet.imaging.restorer import Restorer
 from fwnet.progress import Progress, ProgressCallback, silent

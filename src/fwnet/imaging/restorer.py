@@ -15,8 +15,8 @@ from torch import Tensor
 
 from fwnet.checks import check_integer
 from fwnet.hardware import choose_device
-from fwnet.imaging.beyond_pillow import ImageError, read_metadata
 from fwnet.imaging.color import gray_to_luma, luma_to_gray, rgb_to_ycbcr, ycbcr_to_rgb
+from fwnet.imaging.metadata import ImageError, read_metadata
 from fwnet.imaging.noise import estimate_noise
 from fwnet.imaging.pixels import AnyImage, Pixels, keep_hidden, map_images, spread_visible
 from fwnet.imaging.tiling import apply_tiled
