@@ -156,13 +156,13 @@ FAULTS = [
         "tests/sets/test_lp_ball.py::test_invalid_tensors_are_refused_or_give_nan",
     ),
     Fault(
-        "nn/exponent.py",
+        "nn/unrolled.py",
         "((theta <= ctx.low) & (grad > 0)) | ((theta >= ctx.high) & (grad < 0))",
         "((theta <= ctx.low) & (grad < 0)) | ((theta >= ctx.high) & (grad > 0))",
         "tests/nn/test_pool.py::test_bounds_hold_and_let_p_return",
     ),
     Fault(
-        "nn/step_sizes.py",
+        "nn/unrolled.py",
         "[2 / (t + 2) for t in range(num_layers)]",
         "[1 / (t + 1) for t in range(num_layers)]",
         (
@@ -365,7 +365,7 @@ FAULTS = [
         "tests/models/test_models.py::test_untrained_lcod_is_coordinate_descent",
     ),
     Fault(
-        "models/conv_coding_network.py",
+        "models/conv_coding_networks.py",
         "atoms.transpose(0, 1).flip(2, 3)",
         "atoms.transpose(0, 1)",
         (
@@ -373,19 +373,19 @@ FAULTS = [
         ),
     ),
     Fault(
-        "models/conv_coding_network.py",
+        "models/conv_coding_networks.py",
         "[kernels / copies] * copies",
         "[kernels] * copies",
         "tests/models/test_image_models.py::TestConvFWNet::test_a_network_adopts_one_for_less",
     ),
     Fault(
-        "models/dncnn.py",
+        "models/plain_networks.py",
         "if index and len(self.norms):",
         "if len(self.norms):",
         "tests/models/test_image_models.py::test_dncnn_written_out",
     ),
     Fault(
-        "models/image_model.py",
+        "models/model.py",
         "max(radius, REACH) if self.residual and self.scale > 1 else radius",
         "radius",
         (
@@ -543,13 +543,13 @@ FAULTS = [
         "tests/imaging/test_noise.py::test_tiny_images",
     ),
     Fault(
-        "imaging/transparency.py",
+        "imaging/pixels.py",
         "hidden = alpha <= 0",
         "hidden = alpha < 128",
         "tests/imaging/test_transparency.py",
     ),
     Fault(
-        "imaging/file_lists.py",
+        "imaging/restored_files.py",
         'if not name.startswith(".") and _resolved(here / name) != results',
         'if not name.startswith(".")',
         "tests/imaging/test_file_lists.py",
@@ -624,13 +624,13 @@ FAULTS = [
         "tests/training/test_config.py",
     ),
     Fault(
-        "training/norms.py",
+        "training/steps.py",
         "        norm.momentum = None  # the plain mean of all batches\n",
         "",
         "tests/training/test_denoising.py::TestNorms",
     ),
     Fault(
-        "training/learning_images.py",
+        "training/restoration_training.py",
         "min(NUM_HELD, max(1, len(images) // 10))",
         "max(1, len(images) // 10)",
         "tests/training/test_learning_images.py::TestFolders::test_a_dozen_of_many",
@@ -744,7 +744,7 @@ FAULTS = [
         "tests/test_encode.py::test_ctrl_c_says_how_to_continue",
     ),
     Fault(
-        "cli/terminal.py",
+        "cli/command.py",
         "        raise typer.Exit(2) from error\n    except torch.OutOfMemoryError",
         "        raise typer.Exit(1) from error\n    except torch.OutOfMemoryError",
         "tests/zoo/test_zoo.py::test_an_unknown_model_is_one_line_and_exit_code_2",
