@@ -115,8 +115,8 @@ FAULTS = [
     ),
     Fault(
         "functional.py",
-        "elif not p >= 1:",
-        "elif p < 1:",
+        '_is_number("p", p) and not p >= 1',
+        '_is_number("p", p) and p < 1',
         "tests/test_functional.py::test_arguments_that_cannot_be_right",
     ),
     Fault(
@@ -738,7 +738,7 @@ FAULTS = [
         "tests/test_denoise.py::TestDenoise::test_one_bad_file_does_not_keep_the_others",
     ),
     Fault(
-        "cli/encode.py",
+        "cli/command.py",
         "raise typer.Exit(130) from error",
         "raise typer.Exit(0) from error",
         "tests/test_encode.py::test_ctrl_c_says_how_to_continue",
