@@ -17,11 +17,11 @@ class FakeRunner:
         self.record, self.knows, self.finished_only = record, knows, finished_only
         self.num_workers, self.asked = num_workers, []
 
-    def finished(self, jobs):
+    def can_run(self, jobs):
         return not self.finished_only or all(map(self.knows, jobs))
 
     def run(self, jobs):
         self.asked += jobs
-        if not self.finished(jobs):
+        if not self.can_run(jobs):
             raise UnfinishedError("not finished")
         return [self.record(job) for job in jobs]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_rel
 
-from fwnet.experiments import Result
+from fwnet.experiments import EXPERIMENTS, Result
 from fwnet.experiments.claims import Claim, Verdict, better, is_better, reaches
 
 FIGURES = st.floats(20, 40).map(lambda value: round(value, 3))
@@ -107,6 +107,21 @@ def test_a_limit_is_reached_with_its_digits(quantity, ours, limit, held):
     assert reaches("", "A", limit).verdict(result).held is held
     assert not reaches("", "B").verdict(result).measured
     assert not reaches("", "A").verdict(table(row(1.0, method="A"))).measured
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_no_claim_is_decided_without_rows(name):
+    verdicts = EXPERIMENTS[name].verdicts(table())
+    assert not any(verdict.measured for verdict in verdicts)
+
+
+def test_only_rows_of_one_quantity_are_compared():
+    others = row(28.0, method="B", quantity=ERROR), row(29.0, method="B")
+    ours = row(30.0, method="A")
+    assert better("", "A", "B").verdict(table(ours, *others)).figures == "30.00 against 29.00"
+    assert not better("", "A", "B").verdict(table(ours, others[0])).measured
+    with pytest.raises(ValueError, match="cannot compare PSNR in dB with test error"):
+        is_better(ours, others[0])
 
 
 def test_other_errors_of_a_check_are_not_hidden():

@@ -152,6 +152,12 @@ def test_solvers_agree_where_the_solution_is_unique():
     assert one["error"] > 5 > many["error"]
 
 
+def test_rows_name_the_hardware_of_all_records():
+    result = Result("some", "Some", "A claim", "fwnet reproduce some")
+    result.add("tested", {}, "error", [1.0, 2.0], [{"hardware": "b"}, {"hardware": "a"}])
+    assert (result.rows[0].hardware, result.rows[0].seconds) == ("a and b", None)
+
+
 def test_the_spread_is_that_of_a_sample():
     result = Result("some", "Some", "A claim", "fwnet reproduce some")
     result.add("three seeds", {}, "error", [1.0, 2.0, 3.0])

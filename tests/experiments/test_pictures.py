@@ -32,6 +32,15 @@ def test_bars_are_sorted_and_crosses_are_figures_of_the_paper():
     assert 34.5 < high < 35.5
 
 
+def test_bars_of_frank_wolfe_networks_are_darker():
+    names = ("F-W Net", "FWNetClassifier", "conv_fwnet_t4.upscale_x3", "DnCNN")
+    rows = [Row(name, {}, "PSNR", 30.0) for name in names]
+    (axis,) = drawn(Bars(quantity="PSNR"), rows=rows)
+    *ours, other = [bar.get_facecolor() for bar in axis.patches]
+    assert len(set(ours)) == 1
+    assert ours[0] != other
+
+
 @pytest.mark.parametrize("rows", [ROWS[:1], []])
 def test_few_bars(rows):
     (axis,) = drawn(Bars(quantity="PSNR"), rows=rows)

@@ -58,10 +58,10 @@ def test_only_what_is_finished(tmp_path):
     jobs = [Squared(n, str(tmp_path)) for n in (1, 2)]
     with Runner(CPU, 1, tmp_path / "c.jsonl") as runner:
         runner.run(jobs[:1])
-        assert runner.finished(jobs)
+        assert runner.can_run(jobs)
     with Runner(CPU, 1, tmp_path / "c.jsonl", finished_only=True) as runner:
-        assert runner.finished(jobs[:1])
-        assert not runner.finished(jobs)
+        assert runner.can_run(jobs[:1])
+        assert not runner.can_run(jobs)
         assert runner.run(jobs[:1])[0]["square"] == 1
         with pytest.raises(UnfinishedError, match="1 of 2 trainings are not finished"):
             runner.run(jobs)

@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from fwnet.experiments.denoising import FAMILIES
+from fwnet.experiments import denoise_depth, denoise_table
 from fwnet.experiments.patch_denoiser import PatchDenoiser
 from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, create_model
 from fwnet.restoration import Denoising
@@ -16,6 +16,7 @@ from tests.trainings import chosen_rate, denoising, make_denoiser, save_noise, t
 
 CPU = torch.device("cpu")
 RECIPE = Denoising.recipe
+MEASURED = {case.name: case for case in (*denoise_table.CASES, *denoise_depth.CASES)}
 
 
 def train_on_folder(network, data, output, *, sigma, **options):
@@ -153,7 +154,7 @@ class TestRecipe:
         ],
     )
     def test_it_is_what_was_measured(self, method, experiment, options):
-        measured = FAMILIES[method]
+        measured = MEASURED[method]
         network = make_denoiser(measured.model, **options)
         assert network.config == create_model(measured.model, **measured.options).config
         rate = RECIPE.settings(network, CPU)["learning_rate"]

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from fwnet.experiments.super_resolution import FAMILIES
+from fwnet.experiments.super_resolution import DEEP
+from fwnet.experiments.upscale_table import CASES
 from fwnet.models import SRCNN, VDSR, ConvFWNet, ConvLISTA, create_model
 from fwnet.restoration import Upscaling
 from fwnet.training import TrainingConfig, TrainingError, train
@@ -22,6 +23,7 @@ from tests.trainings import (
 
 CPU = torch.device("cpu")
 RECIPE = Upscaling.recipe
+MEASURED = {case.name: case for case in (*CASES, DEEP)}
 
 
 def train_upscaler(network, data, output, *, scale, smaller_copies=True, **options):
@@ -151,7 +153,7 @@ class TestRecipe:
         ],
     )
     def test_it_is_what_was_measured(self, method, experiment, options):
-        measured = FAMILIES[method]
+        measured = MEASURED[method]
         network = make_upscaler(measured.model, scale=3, **options)
         assert network.config == create_model(measured.model, **measured.options).config
         rate = RECIPE.settings(network, CPU)["learning_rate"]

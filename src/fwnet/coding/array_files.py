@@ -24,7 +24,7 @@ BAD_HEADER += (MemoryError, RecursionError, SyntaxError, tokenize.TokenError)
 
 
 class EncodeError(FwnetError):
-    """A file or an argument that cannot be coded."""
+    """A file or argument that cannot be used."""
 
 
 class RowFile(ABC):

@@ -28,7 +28,7 @@ TORCH_DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch
 # Entries of signals and codes together: 64 MiB in float32, of which a solver holds a few copies.
 CHUNK_ENTRIES = 1 << 24
 
-# A function from a chunk of rows to codes, and the counts of the status codes of its searches.
+# A function from a chunk of rows to codes, and how often each solver status occurred.
 Coder = tuple[Callable[[Tensor], Tensor], Counter[int]]
 
 

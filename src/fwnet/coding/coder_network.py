@@ -51,11 +51,11 @@ def network_for_codes(
     seed: int = 0,
     **options: Any,
 ) -> CodingNetwork:
-    """Return the unrolled algorithm for a dictionary D, (n, m), ready to learn codes, (count, m).
+    """Return a network initialized from a dictionary D, (n, m), to learn codes, (count, m).
 
     The network sees D and x scaled so that the spectral norm of D is 1, and gives codes divided by
     `unit`. `seed` is for the random weights of MLP, and `options` are further arguments of the
-    network; the other arguments are those of `train_coder`.
+    network. `p`, `learn_p` and `radius` are for FWNet only, as in `train_coder`.
     """
     dictionary = dictionary.float()
     if not dictionary.isfinite().all():

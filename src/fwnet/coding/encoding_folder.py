@@ -81,7 +81,7 @@ class EncodingFolder:
                 f"{self.path} holds an unfinished encoding: continue it with --resume, or start "
                 "over with --force"
             )
-        # Killed while it put the output in place: the run that began had consent.
+        # Killed while moving the output: the first run was already allowed to overwrite.
         complete = begun and resume and self._read()["rows_done"] == self.num_rows
         for place in places:
             if place.exists() and not (force or complete):
@@ -125,7 +125,7 @@ class EncodingFolder:
     ) -> None:
         """Move the output into place and copy the certificates, if requested. This ends the work.
 
-        After a kill the same call continues: an output that is no longer here is in its place.
+        After a kill the same call continues: if the codes file is gone, it was already moved.
 
         Args:
             certificates: Where to copy the certificates; None for nowhere.

@@ -24,7 +24,7 @@ from fwnet.models import FWNet
 from fwnet.solvers import ksvd
 from fwnet.training import CodeRegression
 
-P_BOUNDS = (1.01, 50.0)  # of the start of a learned p
+P_BOUNDS = (1.01, 50.0)  # bounds of the initial value of a learned p
 KSVD_ROWS, KSVD_ROUNDS, KSVD_ATOMS_PER_NONZERO = 2_000, 5, 10
 
 

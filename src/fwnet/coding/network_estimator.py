@@ -80,8 +80,9 @@ class NetworkEstimator:
 
     def _learned_exponent(self, network: FWNet) -> float:
         """Return p as it was given or learned."""
-        if self.p != LEARN or network.p is None:
+        if self.p != LEARN:
             return float(self.p)
+        assert network.p is not None  # None only with ReLU
         return network.p.item()
 
     def _train(self, network: Model, task: Task, num_rows: int, seed: int, what: str) -> None:

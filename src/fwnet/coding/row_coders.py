@@ -48,7 +48,7 @@ def solver_coder(
     tol: float | None,
     device: torch.device,
 ) -> RowCoder:
-    """min ½‖x − Dz‖²  s.t.  z ∈ ball, certified."""
+    """Return a coder that solves min ½‖x − Dz‖² s.t. z ∈ ball, with certificates."""
     check_tolerance("tol", tol)
     if dictionary is None:
         matrix = np.eye(source.num_columns, dtype=source.dtype)
@@ -61,7 +61,8 @@ def solver_coder(
 
         def report(step: Progress) -> None:
             nonlocal most
-            most = max(most, step.rows_done)  # it falls when rows are solved again, more exactly
+            # rows_done falls when rows are solved again in higher precision.
+            most = max(most, step.rows_done)
             progress(most)
 
         x = to_tensor(rows, source.dtype, device)

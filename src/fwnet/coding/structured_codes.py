@@ -30,7 +30,7 @@ def structured_codes(
 ) -> StructuredCodes:
     """D = (D_0, D_1, …), D_k the leading singular vectors of the signals of class k.
 
-    The paper uses this dictionary, and so these sparse codes, for handwritten digits.
+    The paper uses this dictionary and these codes for handwritten digits.
 
     Args:
         x: Signals, (count, n).

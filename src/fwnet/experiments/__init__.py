@@ -1,4 +1,7 @@
-"""The tables and figures of the paper, one file each, behind `fwnet reproduce`."""
+"""Studies: the paper's tables and figures and a few of our own, one file each.
+
+They are behind `fwnet reproduce`.
+"""
 
 import importlib
 

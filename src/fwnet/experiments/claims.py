@@ -74,9 +74,10 @@ def better(
     theirs_at: dict[str, Any] | None = None,
     **setting: Any,
 ) -> Claim:
-    """Return the claim that a method is better than others, in the quantity of their first rows.
+    """Return the claim that a method is better than others, in the quantity of its first row.
 
-    It is indistinguishable where it is so in all comparisons, and does not hold in other cases.
+    It holds if every comparison is won, is indistinguishable if none is significant, and does not
+    hold otherwise.
 
     Args:
         text: The statement.
@@ -98,7 +99,8 @@ def better(
             row = result.find(ours, **setting, **place)
             compared = []
             for name in others:
-                other = result.find(name, **{**setting, **(theirs_at or {})}, **place)
+                at_theirs = {**setting, **(theirs_at or {}), **place}
+                other = result.find(name, row.quantity, **at_theirs)
                 found.append(is_better(row, other))
                 label = f"{name} " if len(others) > 1 else ""
                 compared.append(f"{label}{number(other.ours)}{MARKS[found[-1]]}")
@@ -141,6 +143,8 @@ def is_better(ours: Row, theirs: Row) -> bool | None:
     Rows of several seeds are compared by Student's test on the paired differences, at 5 %. Where
     one has a single seed, PSNR that differs by less than 0.1 dB is indistinguishable.
     """
+    if ours.quantity != theirs.quantity:
+        raise ValueError(f"cannot compare {ours.quantity} with {theirs.quantity}")
     sign = 1 if _larger_is_better(ours.quantity) else -1
     if len(ours.values) == len(theirs.values) > 1:
         pairs = zip(ours.values, theirs.values, strict=True)
@@ -157,7 +161,7 @@ def is_better(ours: Row, theirs: Row) -> bool | None:
 
 
 def number(value: float) -> str:
-    """Return a figure with the digits that it is compared with."""
+    """Format a figure for a verdict."""
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     if abs(value) >= 10:

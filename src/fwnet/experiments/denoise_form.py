@@ -42,7 +42,7 @@ def measure(lab: Lab, result: Result) -> None:
         rate = settings["learning_rate"]
         training = case.training(lab, rate, num_epochs=case.tuning_epochs)
         jobs[f"{name}, learning rate {rate:g}"] = training
-    known = {name: job for name, job in jobs.items() if lab.runner.finished([job])}
+    known = {name: job for name, job in jobs.items() if lab.runner.can_run([job])}
     if not known:
         raise UnfinishedError(f"{result.id}: no training is finished")
     for name, record in zip(known, lab.runner.run(list(known.values())), strict=True):

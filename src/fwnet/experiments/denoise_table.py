@@ -96,7 +96,7 @@ def add_classical(lab: Lab, result: Result) -> None:
             installed = method != "BM3D" or importlib.util.find_spec("bm3d") is not None
             if lab.runner.knows(job) or (installed and not lab.runner.finished_only):
                 records = lab.runner.run([job])
-                add_tests(result, method, {"sigma": sigma}, records, paper, records)
+                add_tests(result, method, {"sigma": sigma}, records, paper)
 
 
 EXPERIMENT = Experiment(

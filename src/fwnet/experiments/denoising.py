@@ -81,20 +81,6 @@ PLAIN = denoiser(
     "ConvFWNet",
     {"num_layers": 4, "residual": False, "eps": 0.0},
 )
-FAMILIES = {
-    case.name: case
-    for case in (
-        conv_fwnet(4),
-        conv_fwnet(16),
-        PLAIN,
-        CONV_LISTA,
-        dncnn(5),
-        dncnn(5, batch_norm=False),
-        dncnn(17),
-        fc_fwnet(4),
-        fc_lista(4),
-    )
-}
 
 
 def at_levels(cases: list[ImageCase], paper: dict[str, tuple[float, ...]]) -> list[ImageCase]:

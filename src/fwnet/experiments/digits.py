@@ -67,6 +67,7 @@ TRAINING: dict[str, Any] = {
     "clip_norm": 1.0,
     "average": 0.999,
 }
+ADVERSARIAL_RADIUS = "neighbors"  # keys of stored records depend on this name
 ADVERSARIAL_RADII = (0.0, 1.0, 1.5)
 LONGER_EPOCHS = 200
 QUICK_EPOCHS = 2
@@ -121,7 +122,7 @@ class DigitTraining(Job):
         model: "FWNet", "LCoD", or "FeedForward", which sees the images and has no codes.
         options: Arguments of the model.
         trainings: Settings of each training as a classifier, all from the same learned codes;
-            "neighbors" is the adversarial radius.
+            `ADVERSARIAL_RADIUS` is one of their names.
         pretraining: Settings of the training on codes; None for FeedForward.
         num_validation: Number of training images that are held back to choose settings with.
         logistic: Whether logistic regression on the learned codes is measured too.
@@ -177,15 +178,15 @@ class DigitTraining(Job):
             )
         else:
             network = CodeClassifier.on(encoder, NUM_CLASSES, generator=generator)
-        rest = {name: value for name, value in settings.items() if name != "neighbors"}
-        task = Classification(x, digits.labels, adversarial_radius=settings["neighbors"])
+        rest = dict(settings)
+        task = Classification(x, digits.labels, adversarial_radius=rest.pop(ADVERSARIAL_RADIUS))
         try:
             report = self._train(network, task, rest, device)
         except DivergedError as error:
             return {"error": None, "diverged": str(error)}
         scores = _outputs(network, test_x)
         percent = 100 * error_rate(scores, digits.test_labels).item()
-        if self.num_validation:  # of a network that chooses settings nothing else is needed
+        if self.num_validation:  # trial runs need only the error
             return {"error": percent}
         outcome = {
             "error": percent,
@@ -323,7 +324,7 @@ class DigitCase(Case):
             data,
             self.model,
             {**self.options, **chosen},
-            [{**training, "neighbors": radius} for radius in radii],
+            [{**training, ADVERSARIAL_RADIUS: radius} for radius in radii],
             None if self.model == "FeedForward" else pretraining,
             NUM_VALIDATION[data] if tuning else 0,
             seed=seed,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MissingRowError(KeyError):
-    """A result has no such row: it was not measured."""
+    """A result has no such row or curve: it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Row:
         values: One value per seed.
         num_parameters: Number of learned parameters.
         seconds: Mean time of one training, with several at the same time.
-        hardware: Machine of the trainings.
+        hardware: Machine of the trainings or tests.
     """
 
     method: str
@@ -100,12 +100,24 @@ class Result:
             and setting.items() <= row.setting.items()
         ]
 
-    def find(self, method: str, quantity: str | None = None, **setting: Any) -> Row:
-        """Return the first row of a method in a setting; raise if there is none."""
+    def find_all(
+        self, method: str | None = None, quantity: str | None = None, **setting: Any
+    ) -> list[Row]:
+        """Return what `select` returns; raise if there is no such row."""
         rows = self.select(method, quantity, **setting)
         if not rows:
             raise MissingRowError(f"{self.id} has no row for {method} with {setting}")
-        return rows[0]
+        return rows
+
+    def find(self, method: str, quantity: str | None = None, **setting: Any) -> Row:
+        """Return the first row of a method in a setting; raise if there is none."""
+        return self.find_all(method, quantity, **setting)[0]
+
+    def find_curve(self, name: str) -> list[Any]:
+        """Return a curve; raise if there is none."""
+        if name not in self.curves:
+            raise MissingRowError(f"{self.id} has no curve {name}")
+        return list(self.curves[name])
 
     def values_of(self, key: str, **selected: Any) -> list[Any]:
         """Return the different values of a setting in the selected rows, in their order."""
@@ -123,7 +135,7 @@ class Result:
     ) -> None:
         """Append the row of values that were measured with several seeds."""
         trained = [record for record in records if "seconds" in record]
-        hardware = {record["hardware"] for record in trained if "hardware" in record}
+        hardware = {record["hardware"] for record in records if "hardware" in record}
         row = Row(
             method,
             setting,

@@ -122,7 +122,7 @@ class ImageCase(Case):
         return {"method": case.name}, climb(trial)
 
     def seeds(self, lab: Lab) -> Sequence[int]:
-        """Return three seeds for networks of four or five layers in the middle, else one."""
+        """Return three seeds for four or five layers at the middle noise level, else one."""
         middle = self.task.get("sigma", MIDDLE) == MIDDLE
         several = middle and self.options.get("num_layers", 4) in (4, 5) and not lab.quick
         return SEEDS if several else SEEDS[:1]
@@ -178,7 +178,7 @@ def add_figures(result: Result, measured: Measured[ImageCase], with_paper: bool 
         if record["validation"] is None:
             raise DivergedError(f"{case.name} diverged: {record['diverged']}")
     paper = case.paper if with_paper else {}
-    add_tests(result, case.name, case.task, records, paper, records)
+    add_tests(result, case.name, case.task, records, paper)
     exponents = [record["watched"].get("p") for record in records]
     if case.options.get("learn_p", True) and None not in exponents:
         place = place_of(case.task, records[0]["tests"][0])
@@ -191,9 +191,8 @@ def add_tests(
     result: Result,
     name: str,
     task: Task,
-    tested: Sequence[Record],
+    records: Sequence[Record],
     paper: dict[Any, float] | None = None,
-    trained: Sequence[Record] = (),
 ) -> None:
     """Append PSNR and SSIM of a method on every set of test images.
 
@@ -201,17 +200,16 @@ def add_tests(
         result: Where to append them.
         name: Name of the method.
         task: Noise level or scale factor.
-        tested: Records with tests, one per seed.
+        records: Records with tests, one per seed.
         paper: PSNR in the paper, by noise level or by set of images.
-        trained: Records of the trainings.
     """
-    for tests in zip(*(record["tests"] for record in tested), strict=True):
+    for tests in zip(*(record["tests"] for record in records), strict=True):
         place = place_of(task, tests[0])
         printed = (paper or {}).get(next(iter(place.values())))
         for quantity, key in QUANTITIES.items():
             values = [test[key] for test in tests]
             known = printed if quantity == PSNR else None
-            result.add(name, dict(place), quantity, values, trained, known)
+            result.add(name, dict(place), quantity, values, records, known)
 
 
 def place_of(task: Task, test: Record) -> dict[str, Any]:

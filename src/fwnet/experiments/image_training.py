@@ -196,7 +196,7 @@ def network_tests(
 def figures_by_set(
     restoration: Restoration, images: dict[str, ImageSet], restore: Callable[[Example], Tensor]
 ) -> list[Record]:
-    """Return mean PSNR and SSIM of restored images for every set, and PSNR by image.
+    """Return mean PSNR and SSIM of restored images for every set.
 
     Enlarged images are compared with 8 bits, without a border of as many pixels as the scale.
     """
@@ -212,8 +212,7 @@ def figures_by_set(
                 values.append((psnr(*pair).item(), ssim(*pair).item()))
         ratios, similarities = zip(*values, strict=True)
         figures = {"psnr": statistics.fmean(ratios), "ssim": statistics.fmean(similarities)}
-        by_image = [round(value, 3) for value in ratios]
-        tests.append({"images": name, **figures, "psnr_by_image": by_image})
+        tests.append({"images": name, **figures})
     return tests
 
 

@@ -20,10 +20,11 @@ This page is made from the files in [results/](../results/) by
   difference was significant at any of them.
 * Errors of codes are sums over the entries of a code, and means over samples. PSNR is the mean over
   the images of BSD68, Set5 or Set14.
-* Learning rate, weight decay and number of epochs were chosen for every method and depth from one
-  grid, on a validation split of data that no figure is measured on. For networks on images that is
-  the learning rate alone, and all networks of a table learn for the same number of steps;
-  [results/README.md](../results/README.md) says how the rest was chosen.
+* Settings were chosen on validation data that no figure is measured on. On synthetic codes these
+  are learning rate, weight decay and number of epochs, from one grid for every method and depth;
+  for digits radius, weight decay and adversarial radius, while learning rates and epochs were set
+  by hand; for networks on images the learning rate alone, and all networks of a table learn for the
+  same number of steps. [results/README.md](../results/README.md) says how the rest was chosen.
 * The files also hold every value, all settings that were tried, seconds and hardware.
 """
 
@@ -58,12 +59,12 @@ def _section(experiment: Experiment, result: Result) -> str:
     for quantity in dict.fromkeys(row.quantity for row in result.rows):
         lines += [*_table(experiment, result, quantity), ""]
     hardware = sorted({row.hardware for row in result.rows if row.hardware})
-    lines += [f"Trained on {'; '.join(hardware)}.", ""] if hardware else []
+    lines += [f"Hardware: {'; '.join(hardware)}.", ""] if hardware else []
     return "\n".join(lines)
 
 
 def _chosen(result: Result) -> str:
-    """Return the settings that were chosen; where every depth has its own, the files have them."""
+    """Return the settings; empty where every depth has its own settings (see the JSON files)."""
     parts = []
     for choice in result.choices:
         if "T" in choice:

@@ -162,7 +162,7 @@ class Bars(Panel):
         rows = self.rows(result)
         rows = rows[::-1] if self.from_zero else sorted(rows, key=lambda row: row.ours)
         for index, row in enumerate(rows):
-            shade = color(1 if "F-W" in row.method or "FW" in row.method else 3, 4)
+            shade = color(1 if "fw" in row.method.lower().replace("-", "") else 3, 4)
             axis.barh(index, row.ours, xerr=row.spread or 0, color=shade)
             if row.paper is not None:
                 axis.plot(row.paper, index, "X", color="black", markeredgecolor="white")

@@ -36,7 +36,7 @@ class Job(ABC):
         """Do the work and return its result as JSON values."""
 
     def execute_in(self, folder: Path | None, device: torch.device) -> Record:  # noqa: ARG002
-        """Do the work with a folder for files that other jobs or later runs need."""
+        """Do the work with a folder for checkpoints."""
         return self.execute(device)
 
     @property
@@ -112,8 +112,8 @@ class Runner(AbstractContextManager["Runner"]):
         """Return whether a job is finished."""
         return job.key in self._records
 
-    def finished(self, jobs: Sequence[Job]) -> bool:
-        """Return whether `run` would return at once, or may execute what is missing."""
+    def can_run(self, jobs: Sequence[Job]) -> bool:
+        """Return whether `run` can give these records."""
         return not self.finished_only or all(self.knows(job) for job in jobs)
 
     def run(self, jobs: Sequence[Job]) -> list[Record]:

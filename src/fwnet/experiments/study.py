@@ -15,6 +15,7 @@ from fwnet.training import DivergedError
 Settings = dict[str, Any]
 # Returns the settings that were tried, each with its loss; inf where a training diverged.
 Search = Callable[[Lab], list[tuple[Settings, float]]]
+FIRST_RATE = 2e-3
 BY_CHANCE = 0.03  # dB: two short trainings with the same settings differ by this much and more
 MOST_THREADS = 64
 
@@ -46,11 +47,11 @@ def grid(
     return search
 
 
-def climb(trial: Callable[[Settings], Job], start: float = 2e-3) -> Search:
+def climb(trial: Callable[[Settings], Job]) -> Search:
     """Return a search that doubles the learning rate while that improves validation PSNR.
 
-    Then it halves it likewise, unless doubling it once improved PSNR by more than chance may. The
-    loss is minus PSNR.
+    Then it tries halving, unless the first doubling already gained more than `BY_CHANCE`. The loss
+    is minus PSNR.
     """
 
     def search(lab: Lab) -> list[tuple[Settings, float]]:
@@ -59,15 +60,15 @@ def climb(trial: Callable[[Settings], Job], start: float = 2e-3) -> Search:
             value: float | None = record["validation"]
             return -math.inf if value is None else value
 
-        tried = {start: psnr(start)}
+        tried = {FIRST_RATE: psnr(FIRST_RATE)}
         for factor in () if lab.quick else (2.0, 0.5):
-            rate = start
+            rate = FIRST_RATE
             while True:
                 tried[rate * factor] = psnr(rate * factor)
                 if tried[rate * factor] <= tried[rate]:
                     break
                 rate *= factor
-            if tried[2 * start] > tried[start] + BY_CHANCE:
+            if tried[2 * FIRST_RATE] > tried[FIRST_RATE] + BY_CHANCE:
                 break
         return [({"learning_rate": rate}, -tried[rate]) for rate in sorted(tried)]
 
@@ -85,9 +86,9 @@ class Case(ABC):
 
     @abstractmethod
     def search(self, lab: Lab) -> tuple[dict[str, Any], Search] | None:
-        """Return what the search for settings is noted under, and the search; None for none.
+        """Return the key of the search in the results and the search function.
 
-        Cases with the same note share the search.
+        None if nothing is chosen. Cases with the same key share the search.
         """
 
     @abstractmethod
@@ -141,7 +142,7 @@ def measure_cases(
         (case, best, [case.job(lab, best, seed) for seed in case.seeds(lab)])
         for case, best in zip(cases, chosen, strict=True)
     ]
-    work = [(case, best, jobs) for case, best, jobs in work if lab.runner.finished(jobs)]
+    work = [(case, best, jobs) for case, best, jobs in work if lab.runner.can_run(jobs)]
     if cases and not work:
         raise UnfinishedError(f"{result.id}: no training is finished")
     lab.runner.run([job for _, _, jobs in work for job in jobs])  # all at the same time

@@ -63,22 +63,6 @@ DEEP = upscaler(
     {"num_layers": 19, **SMALL_OUTPUT, "scale": 3},
     data="t91+berkeley199",
 )
-FAMILIES = {
-    case.name: case
-    for case in (
-        OURS,
-        PLAIN,
-        SUB_PIXEL,
-        NO_SKIP,
-        FULL_STEPS,
-        RELU,
-        vdsr(5),
-        vdsr(5, batch_norm=True),
-        srcnn(9, 1, 5),
-        srcnn(9, 5, 5),
-        DEEP,
-    )
-}
 
 
 def with_paper(cases: list[ImageCase], paper: dict[str, tuple[float, ...]]) -> list[ImageCase]:

@@ -38,7 +38,7 @@ SGD_RATES = (1e-2, 3e-2, 1e-1, 3e-1)
 SMALL_STEPS = tuple(
     {"learning_rate": rate, "weight_decay": 0.0, "num_epochs": 50} for rate in (1e-5, 1e-4, 3e-4)
 )
-UNTRAINED = {"learning_rate": LEARNING_RATES[0], "weight_decay": 0.0, "num_epochs": 1}
+ONE_EPOCH = {"learning_rate": LEARNING_RATES[0], "weight_decay": 0.0, "num_epochs": 1}
 QUICK_DATA = {"num_train": 600, "num_test": 20}
 QUICK_SETTINGS = {"weight_decay": 2e-4, "num_epochs": 3, "batch_size": 100}
 ERROR = "test error"
@@ -95,7 +95,7 @@ class CodeTraining(Job):
         except DivergedError as error:
             return {"diverged": str(error), "error": None}
         history = result.history
-        if held:  # a network that chooses settings is not tested
+        if held:  # trial runs are not tested
             return {"error": history[-1]["validation"], "seconds": result.seconds}
         curves = {"training_error": [2 * epoch["loss"] for epoch in history]}  # the loss is half
         if "p" in before:
@@ -193,7 +193,7 @@ class CodeCase(Case):
             self.model,
             self.num_layers,
             {"radius": RADIUS, **self.options} if self.model == "FWNet" else self.options,
-            {**FIXED_SETTINGS, **(settings or UNTRAINED), **self.given, "seed": seed},
+            {**FIXED_SETTINGS, **(settings or ONE_EPOCH), **self.given, "seed": seed},
             self.start,
             num_validation,
         )

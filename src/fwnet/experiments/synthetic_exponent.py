@@ -5,13 +5,14 @@ from dataclasses import replace
 from statistics import fmean
 
 from fwnet.experiments.claims import Claim, is_better, number
-from fwnet.experiments.experiment import Experiment, Lab, Result
+from fwnet.experiments.experiment import Experiment, Lab, MissingRowError, Result
 from fwnet.experiments.pictures import Curves, Lines, panels
 from fwnet.experiments.study import Measured, measure_cases
 from fwnet.experiments.synthetic import CodeCase
 
 REAL_P = 1.3
 BY_DEPTH, BY_REAL_P = "learned p", "learned p by real p"
+STEPS = ("γ before", "γ after")
 SHARED = ", shared W"
 SEPARATE_CASE = CodeCase(data={"p": REAL_P})
 SHARED_CASE = CodeCase(name=f"F-W Net{SHARED}", options={"share_weights": True})
@@ -59,32 +60,34 @@ def comes_closer(result: Result) -> tuple[bool | None, str]:
         for row in rows
     ]
     closer = [is_better(after, before) for before, after in itertools.pairwise(far)]
+    if not closer:
+        raise MissingRowError(BY_DEPTH)
     figures = ", ".join(f"{row.ours:.3f} at T = {row.setting['T']}" for row in rows)
     return all(closer), figures
 
 
 def stays_above(result: Result) -> tuple[bool, str]:
     """Return whether every learned p is above the real one."""
-    smallest = min(row.ours for row in result.select(BY_DEPTH))
+    smallest = min(row.ours for row in result.find_all(BY_DEPTH))
     return smallest > REAL_P, f"{smallest:.3f} or more"
 
 
 def first_step_stays(result: Result) -> tuple[bool, str]:
     """Return whether γ⁰ stays within 0.01."""
-    before, after = result.curves["γ before"][0], result.curves["γ after"][0]
+    before, after = (result.find_curve(name)[0] for name in STEPS)
     return abs(after - before) < 0.01, f"{before:.3f} to {after:.3f}"
 
 
 def other_steps_fall(result: Result) -> tuple[bool, str]:
     """Return whether all other γ fall."""
-    pairs = list(zip(result.curves["γ before"], result.curves["γ after"], strict=True))[1:]
+    pairs = list(zip(*map(result.find_curve, STEPS), strict=True))[1:]
     fallen = sum(after < before for before, after in pairs)
     return fallen == len(pairs), f"{fallen} of {len(pairs)} fall"
 
 
 def best_at_the_ends(result: Result) -> tuple[bool, str]:
     """Return whether the errors at the smallest and largest real p are below the mean error."""
-    rows = result.select(BY_REAL_P)
+    rows = result.find_all(BY_REAL_P)
     errors = {row.setting["real p"]: abs(row.ours - row.setting["real p"]) for row in rows}
     ends, mean = [errors[min(errors)], errors[max(errors)]], fmean(errors.values())
     figures = (
@@ -103,7 +106,7 @@ EXPERIMENT = Experiment(
     panels(
         Curves(names=["p"], title="p during training", legend=False, labels={"ylabel": "p"}),
         Curves(
-            names=["γ before", "γ after"],
+            names=STEPS,
             title="step sizes",
             labels={"xlabel": "t + 1", "ylabel": "γ"},
         ),

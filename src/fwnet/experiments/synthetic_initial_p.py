@@ -32,7 +32,7 @@ def same_from_every_start(training: str) -> Claim:
     """Return the claim that p ends at almost the same value."""
 
     def check(result: Result) -> tuple[bool, str]:
-        ends = [row.ours for row in result.select("learned p", training=training)]
+        ends = [row.ours for row in result.find_all("learned p", training=training)]
         held = max(ends) - min(ends) < NEAR
         return held, f"{', '.join(f'{p:.3f}' for p in ends)} from {', '.join(map(str, STARTS))}"
 

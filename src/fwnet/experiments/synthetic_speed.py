@@ -112,7 +112,8 @@ def on_the_front(p: float) -> Claim:
     """Return the claim that some network is not dominated: nothing is both faster and better."""
 
     def check(result: Result) -> tuple[bool, str]:
-        rows = [row for row in result.rows if row.setting["real p"] == p]
+        at: dict[str, Any] = {"real p": p}
+        rows = result.find_all(**at)
         front = [
             row
             for row in rows

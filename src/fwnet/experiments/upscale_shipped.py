@@ -9,12 +9,7 @@ from fwnet.experiments.image_study import PSNR, SEEDS, ShippedTest, add_tests
 from fwnet.experiments.image_training import ImageTraining
 from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.study import choose
-from fwnet.experiments.super_resolution import (
-    DEEP,
-    OURS,
-    SETS,
-    SUB_PIXEL,
-)
+from fwnet.experiments.super_resolution import DEEP, OURS, SETS, SUB_PIXEL
 from fwnet.zoo import list_models
 
 SCALES = (2, 3, 4)
@@ -66,8 +61,8 @@ def measure(lab: Lab, result: Result) -> None:
     ]
     for job, record in zip(jobs, lab.runner.run(jobs), strict=True):
         add_tests(result, job.name, job.task, [record])
-    for row in result.rows:
-        row.setting["scale"] = int(row.method.rpartition("x")[2])
+        for row in result.select(job.name):
+            row.setting["scale"] = job.task["scale"]
     if lab.quick:
         return
     cases = (DEEP, OURS, SUB_PIXEL)
@@ -93,8 +88,7 @@ def trained_best(name: str) -> Claim:
     """Return the claim that the final training is the best on held-back images."""
 
     def check(result: Result) -> tuple[bool, str]:
-        result.find(name, HELD_BACK)
-        *shorter, final = result.select(name, HELD_BACK)
+        *shorter, final = result.find_all(name, HELD_BACK)
         listed = "; ".join(
             f"{row.ours:.3f} dB after {row.setting['epochs']} epochs, "
             f"smaller copies: {row.setting['smaller copies']}"
