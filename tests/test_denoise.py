@@ -67,7 +67,7 @@ class TestDenoise(FilesConformance):
         options = ["--model", "one.safetensors"]
         result = self.run("photos", "clean", options=options)
         assert result.exit_code == 0
-        assert "the noise level of the network" in result.stdout
+        assert "the noise level that the network was trained for" in result.stdout
         result = self.run("photos", "other", "--sigma", 25, options=options)
         assert result.exit_code == 0
         assert result.stderr == "Hint: this network serves one noise level: sigma is not used.\n"

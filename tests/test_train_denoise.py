@@ -212,8 +212,11 @@ class TestInput(Denoise, InputConformance):
             (("--max-sigma", "256"), "got 0 and 256"),
             (("--crop-size", "0"), "crop_size must be an integer >= 1, got 0"),
             (("--model", "ResNet"), "must be one of ConvFWNet, ConvLISTA, DnCNN, got 'ResNet'"),
-            (("--model", "DnCNN", "--plain"), "plain is for ConvFWNet and ConvLISTA, got it for a"),
-            (("--batch-norm",), "batch_norm is for DnCNN, got it for a ConvFWNet"),
+            (
+                ("--model", "DnCNN", "--plain"),
+                "plain applies to ConvFWNet and ConvLISTA only",
+            ),
+            (("--batch-norm",), "batch_norm applies to DnCNN only, not to ConvFWNet"),
         ],
     )
     def test_bad_noise_and_networks(self, photos, tmp_path, options, message):

@@ -229,9 +229,9 @@ class TestInput(Upscale, BadInput):
             (("--crop-size", "6"), "multiple of the scale, 3, and at least 9, got 6"),
             (("--crop-size", "0"), "crop_size must be an integer >= 1, got 0"),
             (("--model", "ResNet"), "model must be one of ConvFWNet, VDSR, SRCNN, got 'ResNet'"),
-            (("--model", "SRCNN"), "num_layers is for ConvFWNet and VDSR, got it for a SRCNN"),
-            (("--model", "VDSR", "--plain"), "plain is for ConvFWNet, got it for a VDSR"),
-            (("--batch-norm",), "batch_norm is for VDSR, got it for a ConvFWNet"),
+            (("--model", "SRCNN"), "num_layers applies to ConvFWNet and VDSR only, not to SRCNN"),
+            (("--model", "VDSR", "--plain"), "plain applies to ConvFWNet only, not to VDSR"),
+            (("--batch-norm",), "batch_norm applies to VDSR only, not to ConvFWNet"),
         ],
     )
     def test_bad_scales_and_networks(self, photos, tmp_path, options, message):

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and the check before it."""
 
 import contextlib
 import os
@@ -6,6 +6,18 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
+
+
+def why_not_writable(path: Path) -> str | None:
+    """Return why a file cannot be written, if so; a missing folder is no reason."""
+    try:
+        if path.exists() and not path.is_file():
+            return "it exists and is not a file"
+        if path.parent.is_dir() and not os.access(path.parent, os.W_OK | os.X_OK):
+            return f"no permission in {path.parent}"
+    except OSError as error:
+        return error.strerror
+    return None
 
 
 def write_whole(path: Path, content: str | bytes | Callable[[BinaryIO], object]) -> None:

@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -21,6 +22,17 @@ def choose_device(device: str | torch.device | None = None) -> torch.device:
             f"device must be auto, cpu or one that torch supports here, got {str(device)!r}"
         ) from error
     return chosen
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Convolve in float32, not in TF32."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
 
 
 def hardware_name(device: torch.device) -> str:

@@ -24,7 +24,6 @@ from fwnet.experiments.image_training import (
     ImageTraining,
     figures_by_set,
     images_to_test,
-    in_full_precision,
     learning_images,
     network_tests,
     patch_atoms,
@@ -35,6 +34,7 @@ from fwnet.experiments.super_resolution import DEEP, FULL_STEPS, NO_SKIP, OURS, 
 from fwnet.experiments.upscale_exponent import FIXED
 from fwnet.experiments.upscale_shipped import tried_jobs
 from fwnet.experiments.upscale_table import CASES, Bicubic
+from fwnet.hardware import full_precision
 from fwnet.models import VDSR, ConvFWNet, create_model, load_model
 from fwnet.resize import enlarge, shrink
 from fwnet.restoration import Denoising
@@ -288,7 +288,7 @@ def test_precision_is_full_while_a_network_is_tested(monkeypatch):
         assert not torch.backends.cudnn.allow_tf32
         raise KeyError
 
-    with pytest.raises(KeyError), in_full_precision(ConvFWNet(1, 2)):
+    with pytest.raises(KeyError), full_precision():
         fail()
     assert torch.backends.cudnn.allow_tf32
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fwnet.imaging.metadata import ImageError
+from fwnet.imaging.pixels import ImageError
 from fwnet.imaging.restored_files import compare_path, list_jobs
 
 

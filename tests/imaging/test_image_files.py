@@ -13,8 +13,8 @@ from PIL import Image, ImageCms
 from skimage import data
 
 from fwnet.imaging.image_files import FORMATS, is_readable_suffix, read_image, write_image
-from fwnet.imaging.metadata import ImageError, Metadata
-from fwnet.imaging.pixels import Pixels, as_unit_range
+from fwnet.imaging.metadata import Metadata
+from fwnet.imaging.pixels import ImageError, Pixels, as_unit_range
 from tests.imaging.png_files import chunk, png
 
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from fwnet.cli import train_images
 from fwnet.cli.images import restoration_command
 from fwnet.errors import FwnetError
-from fwnet.imaging import RestoredFile, restore, restore_files
+from fwnet.imaging import RestoredFile, Restorer, restore, restore_files
 from fwnet.models import ConvFWNet
 from fwnet.restoration import RESTORATIONS, Denoising, Recipe, Restoration, Settings, option
 from fwnet.restoration.restoration import check_task
@@ -148,6 +148,42 @@ def test_in_python(photos, tmp_path):
         restore(Denoising, image, report.model_path)
     with pytest.raises(FwnetError, match="trained to denoise"):
         JpegRepair.for_network(TrainedModel(network, "x", {"task": "denoise"}))
+
+
+def test_its_own_default_networks_scale_and_baseline(tmp_path):
+    names = {}
+    for channels in (1, 3):
+        names[channels] = str(tmp_path / f"{channels}.safetensors")
+        ConvFWNet(2, 4, in_channels=channels, scale=2).save(names[channels])
+
+    class Enlarged(JpegRepair):
+        scale = 2
+        defaults = names
+
+        @classmethod
+        def default_models(cls, **asked):
+            return cls.defaults
+
+        def baseline(self, image):
+            return 1 - image.repeat_interleave(2, 2).repeat_interleave(2, 3)
+
+    class OnlyColor(Enlarged):
+        defaults = {3: names[3]}
+
+    class Negative(JpegRepair):
+        def baseline(self, image):
+            return 1 - image
+
+    image = np.random.default_rng(0).integers(0, 256, (9, 7, 3), np.uint8)
+    for kind in (Enlarged, OnlyColor):
+        restorer = Restorer(kind, device="cpu", tile=4)
+        assert restorer.scale == 2
+        expected = 255 - image.repeat(2, 0).repeat(2, 1)
+        assert np.array_equal(restorer.baseline(image), expected)
+        assert np.array_equal(restore(kind, image), restore(kind, image, names[3]))
+    assert restore(Enlarged, torch.zeros(0, 1, 9, 7)).shape == (0, 1, 18, 14)
+    restorer = Restorer(Negative, ConvFWNet(2, 4, in_channels=3))
+    assert np.array_equal(restorer.baseline(image), 255 - image)
 
 
 def test_default_images_are_not_a_must(tmp_path):

@@ -86,10 +86,16 @@ class TestNetworks:
             ({"p": 0.5}, "p must be in"),
             ({"p": 1.0, "learn_p": False}, "p must be > 1 and finite .* got 1"),
             ({"p": math.inf, "learn_p": False}, "p must be > 1 and finite .* got inf"),
-            ({"model": "DnCNN", "p": 1.3}, "p is for ConvFWNet, got it for a DnCNN"),
-            ({"model": "ConvLISTA", "learn_p": False}, "learn_p is for ConvFWNet, got it for a"),
-            ({"model": "DnCNN", "plain": True}, "plain is for ConvFWNet and ConvLISTA, got it for"),
-            ({"batch_norm": True}, "batch_norm is for DnCNN, got it for a ConvFWNet"),
+            ({"model": "DnCNN", "p": 1.3}, "p applies to ConvFWNet only, not to DnCNN"),
+            (
+                {"model": "ConvLISTA", "learn_p": False},
+                "learn_p applies to ConvFWNet only",
+            ),
+            (
+                {"model": "DnCNN", "plain": True},
+                "plain applies to ConvFWNet and ConvLISTA only",
+            ),
+            ({"batch_norm": True}, "batch_norm applies to DnCNN only, not to ConvFWNet"),
         ],
     )
     def test_bad_ones(self, options, message):

@@ -75,8 +75,11 @@ class TestNetworks:
             ({"scale": 1}, "scale must be an integer >= 2, got 1"),
             ({"scale": 1.5}, "scale must be an integer >= 2, got 1.5"),
             ({"model": "DnCNN"}, "model must be one of ConvFWNet, VDSR, SRCNN, got 'DnCNN'"),
-            ({"model": "SRCNN", "channels": 3}, "channels is for ConvFWNet and VDSR, got it for"),
-            ({"model": "VDSR", "p": 1.3}, "p is for ConvFWNet, got it for a VDSR"),
+            (
+                {"model": "SRCNN", "channels": 3},
+                "channels applies to ConvFWNet and VDSR only",
+            ),
+            ({"model": "VDSR", "p": 1.3}, "p applies to ConvFWNet only, not to VDSR"),
             ({"p": math.inf, "learn_p": False}, "p must be > 1 and finite .* got inf"),
             (
                 {"start": ConvFWNet(2, 4, scale=2), "enlarged": True},

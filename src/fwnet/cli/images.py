@@ -84,7 +84,7 @@ def _restore(
 
     own = {field.name: options.pop(field.name) for field in fields(kind.apply_options)}
     with reported_errors(stopped), progress_bar() as progress:
-        asked = kind.asked(**own)
+        asked = kind.from_command_line(**own)
         for hint in kind.hints(**own):
             say(f"Hint: {hint}")
         for outcome in restore_files(

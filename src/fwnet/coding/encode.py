@@ -1,7 +1,6 @@
 """`encode_file`: the codes of a file of any size, behind `fwnet encode`."""
 
 import hashlib
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from fwnet.coding.array_files import EncodeError, RowFile, check_suffix, open_ro
 from fwnet.coding.code_transformer import default_chunk_rows
 from fwnet.coding.encoding_folder import EncodingFolder
 from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder
+from fwnet.files import why_not_writable
 from fwnet.hardware import choose_device
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.sets import LpBall
@@ -232,7 +232,5 @@ def _check_places(places: list[Path], inputs: list[Path]) -> None:
         if place.resolve() in taken:
             raise EncodeError(f"every file must have its own path, got {place} twice")
         taken.add(place.resolve())
-        if place.exists() and not place.is_file():
-            raise EncodeError(f"cannot write {place}: it exists and is not a file")
-        if place.parent.is_dir() and not os.access(place.parent, os.W_OK | os.X_OK):
-            raise EncodeError(f"cannot write {place}: no permission in {place.parent}")
+        if problem := why_not_writable(place):
+            raise EncodeError(f"cannot write {place}: {problem}")

@@ -199,10 +199,15 @@ def noisy(image: Tensor, sigma: float, index: int) -> Tensor:
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Return all image files in a folder and its subfolders, sorted by name."""
+    """Return the image files in a folder and its subfolders, sorted; hidden ones are skipped."""
     if not folder.is_dir():
         raise DataError(f"expected a folder of images, got {folder}")
-    files = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES]
+    files = [
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in SUFFIXES
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
     if not files:
         raise DataError(f"expected images ({', '.join(sorted(SUFFIXES))}) in {folder}, got none")
     return sorted(files)

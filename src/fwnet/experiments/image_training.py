@@ -11,8 +11,7 @@ compared with it in 8 bits, without a border of as many pixels as the scale.
 """
 
 import statistics
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -36,6 +35,7 @@ from fwnet.data import (
 )
 from fwnet.experiments.patch_denoiser import PatchDenoiser
 from fwnet.experiments.runs import Job, Record
+from fwnet.hardware import full_precision
 from fwnet.metrics import as_displayed, psnr, shave, ssim
 from fwnet.models import MODELS, CodingNetwork, ImageModel
 from fwnet.restoration import Denoising, Example, Restoration, Upscaling
@@ -185,7 +185,8 @@ def network_tests(
         y: Tensor = network(x.to(device, torch.float32), *sigma)
         return y.cpu()
 
-    with in_full_precision(network), torch.inference_mode():
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    with full_precision(), torch.inference_mode():
         return figures_by_set(
             restoration,
             images_to_test(data, restoration.luma, network.in_channels == 3),
@@ -214,18 +215,6 @@ def figures_by_set(
         figures = {"psnr": statistics.fmean(ratios), "ssim": statistics.fmean(similarities)}
         tests.append({"images": name, **figures})
     return tests
-
-
-@contextmanager
-def in_full_precision(model: ImageModel) -> Iterator[None]:
-    """Multiply in float32, not in TF32, while a network is tested."""
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    before = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.allow_tf32 = before
 
 
 @lru_cache(maxsize=4)

@@ -24,7 +24,7 @@ def denoise_bm3d(image: Tensor, sigma: float, *, num_threads: int = 1) -> Tensor
         num_threads: Number of threads; 0 for all. With one thread the result is reproducible bit
             for bit.
     """
-    check_noisy_gray(image, sigma)
+    _check_noisy_gray(image, sigma)
     if not num_threads >= 0:
         raise ValueError(f"num_threads must be >= 0, got {num_threads!r}")
     package = _package()
@@ -37,7 +37,7 @@ def denoise_bm3d(image: Tensor, sigma: float, *, num_threads: int = 1) -> Tensor
     return denoised.to(image.device)
 
 
-def check_noisy_gray(image: Tensor, sigma: float) -> None:
+def _check_noisy_gray(image: Tensor, sigma: float) -> None:
     """Raise unless the images are gray and the noise level is on their scale."""
     if image.ndim != 4 or image.shape[1] != 1:
         raise ValueError(

@@ -13,8 +13,8 @@ from PIL import Image, UnidentifiedImageError
 
 from fwnet import files
 from fwnet.data import to_gray
-from fwnet.imaging.metadata import ImageError, Metadata, read_metadata, without_inks
-from fwnet.imaging.pixels import Pixels, with_bits
+from fwnet.imaging.metadata import Metadata, read_metadata
+from fwnet.imaging.pixels import ImageError, Pixels, white_level, with_bits, without_inks
 from fwnet.imaging.sixteen_bits import (
     is_deep_png,
     is_deep_tiff,
@@ -78,9 +78,10 @@ class ImageFile:
     """The content of an image file.
 
     Attributes:
-        pixels: The image as it is stored, not turned by its EXIF orientation.
+        pixels: The image as it is stored, not turned by its EXIF orientation; Pillow turns 8-bit
+            TIFF files.
         about: Its metadata.
-        notes: Sentences that say what of the file is not used.
+        notes: What was ignored, in words.
     """
 
     pixels: Pixels
@@ -194,7 +195,7 @@ def _what_is_wrong(error: Exception) -> str:
         case OSError() if error.strerror:
             return f"cannot be read: {error.strerror}"
         case _:
-            return f"is damaged: {_one_line(error)}"
+            return f"is damaged: {one_line(error)}"
 
 
 def write_image(path: Path, pixels: Pixels, about: Metadata) -> list[str]:
@@ -207,8 +208,7 @@ def write_image(path: Path, pixels: Pixels, about: Metadata) -> list[str]:
     kind = FORMATS[path.suffix.lower()]
     notes = []
     if pixels.alpha is not None and not kind.alpha:
-        white = 1 if pixels.alpha.dtype.kind == "f" else np.iinfo(pixels.alpha.dtype).max
-        if pixels.alpha.min() < white:
+        if pixels.alpha.min() < white_level(pixels.alpha.dtype):
             notes.append(f"{kind.name} holds no transparency, which is left out")
         pixels = Pixels(pixels.colors)
     if pixels.colors.shape[2] > 1 and not kind.color:
@@ -219,7 +219,7 @@ def write_image(path: Path, pixels: Pixels, about: Metadata) -> list[str]:
             f"{kind.name} holds {kind.exif_bytes:,} bytes of EXIF, and this image has "
             f"{len(about.exif):,}, which are left out"
         )
-        about = about.with_little_exif()
+        about = about.with_orientation_only()
     bits = 32 if pixels.colors.dtype.kind == "f" else 8 * pixels.colors.dtype.itemsize
     one_channel = pixels.colors.shape[2] == 1 and pixels.alpha is None
     most = kind.gray_bits if one_channel else kind.color_bits
@@ -249,9 +249,10 @@ def write_whole(path: Path, save: Callable[[BinaryIO], object]) -> None:
     try:
         files.write_whole(path, save)
     except Exception as error:  # from the disk or from an encoder
-        words = getattr(error, "strerror", None) or _one_line(error)
+        words = getattr(error, "strerror", None) or one_line(error)
         raise ImageError(f"cannot write {path}: {words}") from error
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """Return the message of an error without line breaks."""
     return " ".join(str(error).split()) or type(error).__name__

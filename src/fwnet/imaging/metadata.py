@@ -1,19 +1,16 @@
 """The metadata of images: EXIF, color profile and resolution, kept or edited in place."""
 
-import io
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
-from PIL import ExifTags, Image, ImageCms, ImageOps
-
-from fwnet.errors import FwnetError
+from PIL import ExifTags, Image, ImageOps
 
 EXIF_NAME = b"Exif\0\0"
 
 WIDTHS, HEIGHTS = (0x0100, 0xA002), (0x0101, 0xA003)
-# Resolution, resolution in the focal plane, position of the subject: all count pixels.
+# Resolution, resolution in the focal plane, position of the subject: all are measured in pixels.
 COUNTED = (0x011A, 0x011B, 0xA20E, 0xA20F, 0x9214, 0xA214)
 SHORT, LONG, RATIONAL = 3, 4, 5
 KINDS = {SHORT: "H", LONG: "I", RATIONAL: "II"}
@@ -23,10 +20,6 @@ ORIENTATION = ExifTags.Base.Orientation
 KEPT_NAMES = ("ImageDescription", "Make", "Model", "Orientation", "DateTime", "Artist", "Copyright")
 KEPT_TAGS = [ExifTags.Base[name] for name in KEPT_NAMES]
 KEPT_BLOCKS = (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
-
-
-class ImageError(FwnetError):
-    """An image, a file or an option that cannot be used; the message says what was expected."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +47,7 @@ class Metadata:
             return 1
         return value if value in range(1, 9) else 1
 
-    def with_little_exif(self) -> Self:
+    def with_orientation_only(self) -> Self:
         """Return the same with no EXIF tag but the orientation."""
         tags = Image.Exif()
         tags[ORIENTATION] = self.orientation
@@ -80,7 +73,10 @@ class Metadata:
 
 
 def read_metadata(image: Image.Image) -> Metadata:
-    """Return what a file says about its image; of a TIFF, no orientation once it is loaded."""
+    """Return the metadata of a file.
+
+    Pillow turns a TIFF when it loads it, so then there is no orientation.
+    """
     return Metadata(_exif(image), image.info.get("icc_profile") or None, _dpi(image))
 
 
@@ -105,26 +101,6 @@ def _dpi(image: Image.Image) -> tuple[float, float] | None:
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
     return (across, down) if 0 < across < 1e6 and 0 < down < 1e6 else None
-
-
-def without_inks(image: Image.Image, about: Metadata) -> tuple[Image.Image, Metadata]:
-    """Convert CMYK and Lab to RGB, by the profile if there is one; return other images as given.
-
-    The profile of the inks is dropped.
-    """
-    if image.mode not in ("CMYK", "LAB"):
-        return image, about
-    plain = replace(about, profile=None)
-    if about.profile:
-        try:
-            source = ImageCms.ImageCmsProfile(io.BytesIO(about.profile))
-            screen = ImageCms.createProfile("sRGB")
-            converted = ImageCms.profileToProfile(image, source, screen, outputMode="RGB")
-            if converted is not None:
-                return converted, plain
-        except (ImageCms.PyCMSError, OSError):
-            pass  # convert as if there was no profile
-    return image.convert("RGB"), plain
 
 
 def with_size(block: bytes, width: int, height: int, scale: int) -> bytes:

@@ -8,14 +8,14 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from fwnet.imaging.pixels import as_unit_range
 
-# Patch side: patches it needs. A gray image of 32 × 32 has 900, one of 64 × 64 about 3,600.
+# Fewest patches for each patch side. A gray image of 32 × 32 has 900, one of 64 × 64 about 3,600.
 SIDES = {7: 3_300, 5: 1_200, 3: 90}
 # Patch side: gradient strength that a fraction 1 − 10⁻⁶ of patches of noise with σ = 1 stay below,
 # by a gamma distribution with the mean and the degrees of freedom of the quadratic form.
 FLAT_LIMITS = {7: 81.82076743668523, 5: 47.96179195171, 3: 21.532912127766252}
 MAX_PATCHES = 120_000  # 24 MB in float32
 ENOUGH = 10  # least number of patches for a covariance, per pixel of a patch
-NOISE_VALUES = 40_000  # patches of random noise to draw when there are few …
+NOISE_PATCHES = 40_000  # patches of random noise to draw when there are few …
 MOST_DRAWS = 8  # … in at most this many draws
 MOST_NOISE = 4_000_000  # largest draw: 16 MB
 MARGIN = 2.0  # distance from black and white in σ: closer to them noise is clipped
@@ -110,7 +110,7 @@ def _noise_at(
     count = len(places[0]) * shape[2]
     if count >= MAX_PATCHES - shape[2] or math.prod(shape) > MOST_NOISE:
         return
-    for seed in range(min(max(NOISE_VALUES // count, 1), MOST_DRAWS)):
+    for seed in range(min(max(NOISE_PATCHES // count, 1), MOST_DRAWS)):
         noise = np.random.default_rng(seed).standard_normal(shape, np.float32)
         patches = _patches_at(noise, places, side)
         yield patches - patches.mean(1)[:, None]

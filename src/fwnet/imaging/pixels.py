@@ -5,21 +5,27 @@ The colors of fully transparent pixels must not show in an enlarged image: `spre
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageCms
 from torch import Tensor
 
-from fwnet.imaging.metadata import ImageError, Metadata, without_inks
+from fwnet.errors import FwnetError
+from fwnet.imaging.metadata import Metadata
 
 AnyImage = TypeVar("AnyImage", np.ndarray, Tensor, Image.Image)
 
-BEYOND = 4.0  # noise of σ = 1 seldom leaves [0, 1] by more
+BEYOND = 4.0  # values further outside [0, 1] mean a wrong scale
+
+
+class ImageError(FwnetError):
+    """An image, a file or an option that cannot be used; the message says what was expected."""
 
 
 @dataclass(frozen=True)
@@ -69,11 +75,14 @@ class Pixels:
         return Image.fromarray(array[..., 0] if array.shape[2] == 1 else array)
 
 
+def white_level(dtype: np.dtype) -> int:
+    """Return the value of white: 1, or the largest integer."""
+    return int(np.iinfo(dtype).max) if dtype.kind == "u" else 1
+
+
 def as_unit_range(values: np.ndarray) -> np.ndarray:
     """Return values as float32, where 1 is white."""
-    unit = values.astype(np.float32)
-    if values.dtype.kind == "u":
-        unit /= np.iinfo(values.dtype).max
+    unit: np.ndarray = np.divide(values, white_level(values.dtype), dtype=np.float32)
     return unit
 
 
@@ -82,7 +91,7 @@ def with_bits(values: np.ndarray, bits: int) -> np.ndarray:
     dtype = np.dtype(f"u{bits // 8}")
     if values.dtype == dtype:
         return values
-    new, white = np.empty(values.shape, dtype), np.iinfo(dtype).max
+    new, white = np.empty(values.shape, dtype), white_level(dtype)
     for row, old in zip(new, values, strict=True):  # row by row, to save memory
         row[...] = np.rint(as_unit_range(old).clip(0, 1) * white)
     return new
@@ -103,18 +112,37 @@ def plain_image(image: Image.Image) -> Image.Image:
     return image if mode == wanted else image.convert(wanted)
 
 
-def map_images(image: AnyImage, function: Callable[[Pixels], Pixels], scale: int = 1) -> AnyImage:
+def without_inks(image: Image.Image, about: Metadata) -> tuple[Image.Image, Metadata]:
+    """Convert CMYK and Lab to RGB, by the profile if there is one; return other images as given.
+
+    The profile of the inks is dropped.
+    """
+    if image.mode not in ("CMYK", "LAB"):
+        return image, about
+    plain = replace(about, profile=None)
+    if about.profile:
+        try:
+            source = ImageCms.ImageCmsProfile(io.BytesIO(about.profile))
+            screen = ImageCms.createProfile("sRGB")
+            converted = ImageCms.profileToProfile(image, source, screen, outputMode="RGB")
+            if converted is not None:
+                return converted, plain
+        except (ImageCms.PyCMSError, OSError):
+            pass  # convert as if there was no profile
+    return image.convert("RGB"), plain
+
+
+def map_images(image: AnyImage, function: Callable[[Pixels], Pixels]) -> AnyImage:
     """Apply a function to each image; return the same type, dtype and channels as given.
 
     Args:
         image: A NumPy array, a tensor (one image or a batch) or a PIL image; see `fwnet.denoise`.
         function: Returns an image with the channels and dtype of its argument.
-        scale: The height and width of the result are `scale` times those of the image.
     """
     if isinstance(image, Image.Image):
         return _map_pillow(image, function)
     if isinstance(image, Tensor):
-        return _map_tensor(image, function, scale)
+        return _map_tensor(image, function)
     if isinstance(image, np.ndarray):
         return _map_array(image, function)
     raise TypeError(
@@ -146,7 +174,7 @@ def _map_array(image: np.ndarray, function: Callable[[Pixels], Pixels]) -> np.nd
     return new.reshape(*new.shape[:2], *image.shape[2:]).astype(image.dtype, copy=False)
 
 
-def _map_tensor(image: Tensor, function: Callable[[Pixels], Pixels], scale: int) -> Tensor:
+def _map_tensor(image: Tensor, function: Callable[[Pixels], Pixels]) -> Tensor:
     if not (image.ndim == 2 or (image.ndim >= 3 and image.shape[-3] in (1, 2, 3, 4))):
         last = image.ndim == 3 and image.shape[-1] in (1, 2, 3, 4)
         hint = ": move the channels to the front, image.permute(2, 0, 1)" if last else ""
@@ -161,10 +189,11 @@ def _map_tensor(image: Tensor, function: Callable[[Pixels], Pixels], scale: int)
     _check_not_empty(height, width)
     channels = image.shape[-3] if image.ndim > 2 else 1
     batch = stored.reshape(math.prod(image.shape[:-3]), channels, height, width)
-    new = batch.new_empty(len(batch), channels, scale * height, scale * width)
-    for index, one in enumerate(batch):
+    made = []
+    for one in batch if len(batch) else batch.new_zeros(1, *batch.shape[1:]):  # for its size
         pixels = Pixels.of_channels(one.permute(1, 2, 0).numpy())
-        new[index] = torch.from_numpy(function(pixels).channels()).permute(2, 0, 1)
+        made.append(torch.from_numpy(function(pixels).channels()).permute(2, 0, 1))
+    new = torch.stack(made)[: len(batch)]
     return new.reshape(*image.shape[:-2], *new.shape[2:]).to(image.device, image.dtype)
 
 

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,22 @@ import numpy as np
 import torch
 from PIL import Image
 
+from fwnet.files import why_not_writable
 from fwnet.imaging.image_files import (
     check_size,
     check_suffix,
     is_readable_suffix,
     is_writable_suffix,
+    one_line,
     read_image,
     write_image,
     write_whole,
 )
-from fwnet.imaging.metadata import ImageError, Metadata
-from fwnet.imaging.pixels import Pixels, with_bits
+from fwnet.imaging.metadata import Metadata
+from fwnet.imaging.pixels import ImageError, Pixels, with_bits
 from fwnet.imaging.restorer import Restorer
 from fwnet.progress import Progress, ProgressCallback, silent
-from fwnet.restoration import Denoising, Restoration, Upscaling
+from fwnet.restoration import Restoration
 
 
 @dataclass(frozen=True)
@@ -100,15 +101,11 @@ def restore_files(
     """
     jobs = list_jobs(inputs, output, compare=compare)
     restorer = Restorer(kind, model, device=device, tile=tile, **asked)
-    if restorer.unused:
-        warn(restorer.unused)
+    if restorer.unused_sigma_hint:
+        warn(restorer.unused_sigma_hint)
     for index, job in enumerate(jobs):
         number = f" ({index + 1} of {len(jobs)})" if len(jobs) > 1 else ""
         yield _outcome(job, restorer, force, f"{job.source.name}{number}", progress)
-
-
-denoise_files = partial(restore_files, Denoising)
-upscale_files = partial(restore_files, Upscaling)
 
 
 @dataclass(frozen=True)
@@ -242,8 +239,8 @@ def _is_pattern(text: str) -> bool:
     return glob.has_magic(text) and not _exists(Path(text))
 
 
-# Paths that cannot be checked (a name too long, a folder without permission) are no folders here,
-# and are reported when they are read or written; pathlib would raise.
+# Paths that cannot be checked (a name too long, a folder without permission) count as not being
+# folders, and are reported when they are read or written; pathlib would raise.
 
 
 def _is_folder(path: Path) -> bool:
@@ -292,7 +289,7 @@ def _restore(
     try:
         restored = restorer.run(read.pixels, progress, stage)
     except ValueError as error:
-        raise ImageError(f"{job.source}: {' '.join(str(error).split())}") from error
+        raise ImageError(f"{job.source}: {one_line(error)}") from error
     about = read.about
     if restorer.scale > 1:
         about = about.enlarged(width, height, restorer.scale)
@@ -317,14 +314,11 @@ def _check_place(place: Path, force: bool) -> None:
     """Raise before the work if its result cannot be written; make the folder for it."""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        exists, is_file = place.exists(), place.is_file()
     except OSError as error:
         raise ImageError(f"cannot write {place}: {error.strerror}") from error
-    if not os.access(place.parent, os.W_OK | os.X_OK):
-        raise ImageError(f"cannot write {place}: no permission in {place.parent}")
-    if exists and not is_file:
-        raise ImageError(f"cannot write {place}: it exists and is not a file")
-    if exists and not force:
+    if problem := why_not_writable(place):
+        raise ImageError(f"cannot write {place}: {problem}")
+    if place.exists() and not force:
         raise ImageError(f"{place} exists; overwrite it with --force")
 
 

@@ -1,9 +1,7 @@
 """`Restorer`: a trained network applied to images of any kind and size."""
 
-import contextlib
 import copy
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,15 +12,21 @@ from PIL import Image
 from torch import Tensor
 
 from fwnet.checks import check_integer
-from fwnet.hardware import choose_device
+from fwnet.hardware import choose_device, full_precision
 from fwnet.imaging.color import gray_to_luma, luma_to_gray, rgb_to_ycbcr, ycbcr_to_rgb
-from fwnet.imaging.metadata import ImageError, read_metadata
+from fwnet.imaging.metadata import read_metadata
 from fwnet.imaging.noise import estimate_noise
-from fwnet.imaging.pixels import AnyImage, Pixels, keep_hidden, map_images, spread_visible
+from fwnet.imaging.pixels import (
+    AnyImage,
+    ImageError,
+    Pixels,
+    keep_hidden,
+    map_images,
+    spread_visible,
+)
 from fwnet.imaging.tiling import apply_tiled
 from fwnet.models import ImageModel, Model
 from fwnet.progress import Progress, ProgressCallback, silent
-from fwnet.resize import REACH
 from fwnet.restoration import Denoising, Restoration, Upscaling
 from fwnet.zoo import TrainedModel, load_trained
 
@@ -68,7 +72,7 @@ class _Network:
         return self.restoration.restore(self, x.to(self.device), sigma)
 
     def restore_luma(self, x: Tensor, sigma: float | None) -> Tensor:
-        """Restore the luma of gray or RGB; colors follow the baseline."""
+        """Restore the luma of gray or RGB; chroma comes from `baseline`."""
         x = x.to(self.device)
         if x.shape[1] == 1:
             return luma_to_gray(self.restore(gray_to_luma(x), sigma))
@@ -111,15 +115,16 @@ class Restorer:
         if model is not None:
             self._only = self._prepare(_trained(model))
         elif len(self._names) == 1:
-            self._only = self._prepare(load_trained(self._names[1]))
+            self._only = self._network_for(*self._names)
 
     @property
     def scale(self) -> int:
-        """Scale factor of results."""
-        return 1 if self._only is None else self._only.restoration.scale
+        """Scale factor of results, the same for all default networks."""
+        network = self._only or self._network_for(next(iter(self._loaded or self._names)))
+        return network.restoration.scale
 
     @property
-    def unused(self) -> str | None:
+    def unused_sigma_hint(self) -> str | None:
         """A hint if σ is given to a network that has no input for it."""
         network = self._only
         given = self.asked.get("sigma") is not None
@@ -154,7 +159,7 @@ class Restorer:
         if network.restoration.scale == 1 or pixels.alpha is None:
             colors = self._apply(network, pixels.colors, sigma, progress, stage)
             return Restored(Pixels(colors, pixels.alpha), sigma, network.restoration)
-        alpha = self.baseline(pixels.alpha[..., None])[..., 0]
+        alpha = self._baseline(network, pixels.alpha[..., None])[..., 0]
         visible = spread_visible(pixels.colors, pixels.alpha)
         colors = self._apply(network, visible, sigma, progress, stage)
         keep_hidden(colors, alpha, pixels.colors)
@@ -162,21 +167,21 @@ class Restorer:
 
     def baseline(self, colors: np.ndarray) -> np.ndarray:
         """Return what (h, w, channels) becomes without a network."""
-        network = self._only
-        if network is None or network.restoration.scale == 1:
-            return colors
-        baseline, scale = network.restoration.baseline, network.restoration.scale
-        large = _empty(colors, scale)
-        with _exact_inference():
+        return self._baseline(self._network_for(colors.shape[2]), colors)
+
+    def _baseline(self, network: _Network, colors: np.ndarray) -> np.ndarray:
+        restoration = network.restoration
+        output = _empty(colors, restoration.scale)
+        with full_precision(), torch.inference_mode():
             apply_tiled(
-                lambda x: baseline(x.to(self.device)),
+                lambda x: restoration.baseline(x.to(self.device)),
                 colors,
-                large,
+                output,
                 size=network.tile,
-                halo=REACH,
-                scale=scale,
+                halo=restoration.halo(network.model),
+                scale=restoration.scale,
             )
-        return large
+        return output
 
     def _apply(
         self,
@@ -200,7 +205,7 @@ class Restorer:
             done += more
             progress(Progress(stage, done // len(starts), total, "pixels"))
 
-        with _exact_inference():
+        with full_precision(), torch.inference_mode():  # in TF32, tiles would show
             for start in starts:
                 part = (..., slice(start, start + group))
                 apply_tiled(
@@ -233,7 +238,7 @@ class Restorer:
             model.float()  # images need more digits
         model.to(self.device, memory_format=torch.channels_last)  # which is faster on a CPU
         usual = TILE_CPU if self.device.type == "cpu" else TILE_GPU
-        seen = restoration.scale // model.scale  # pixels that the network sees per pixel, by side
+        seen = restoration.scale // model.scale  # enlargement before the network
         return _Network(model.eval(), restoration, self.tile or max(1, usual // seen), self.device)
 
 
@@ -267,13 +272,13 @@ def restore(
 ) -> AnyImage:
     """Restore an array, a tensor or a PIL image; arguments are those of `Restorer`."""
     restorer = Restorer(kind, model, device=device, tile=tile, **asked)
-    if restorer.unused:
-        warnings.warn(restorer.unused, stacklevel=3)
+    if restorer.unused_sigma_hint:
+        warnings.warn(restorer.unused_sigma_hint, stacklevel=3)
 
     def run(pixels: Pixels) -> Pixels:
         return restorer.run(pixels, progress or silent).pixels
 
-    result = map_images(image, run, restorer.scale)
+    result = map_images(image, run)
     if restorer.scale > 1 and isinstance(result, Image.Image):
         about = read_metadata(result).enlarged(result.width, result.height, restorer.scale)
         changed = {"exif": about.exif, "dpi": about.dpi}
@@ -290,7 +295,7 @@ def denoise(
     tile: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> AnyImage:
-    """Return y ≈ x, given image = x + noise of standard deviation σ: x as a network estimates it.
+    """Remove noise of standard deviation σ from an image: return y ≈ x, given image = x + noise.
 
     The result has the type of the input (array, tensor or PIL image), its shape and its dtype.
     Alpha is kept. Large images are cut into tiles, with the same result.
@@ -355,15 +360,3 @@ def upscale(
 def _empty(colors: np.ndarray, scale: int) -> np.ndarray:
     height, width, channels = colors.shape
     return np.empty((scale * height, scale * width, channels), colors.dtype)
-
-
-@contextlib.contextmanager
-def _exact_inference() -> Iterator[None]:
-    """Keep no graph, and on a GPU all digits of float32: with fewer, tiles would show."""
-    before = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        torch.backends.cudnn.allow_tf32 = before

@@ -7,7 +7,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from PIL import ExifTags, Image
 
-from fwnet.imaging.metadata import EXIF_NAME, ImageError, Metadata
+from fwnet.imaging.metadata import EXIF_NAME, Metadata
+from fwnet.imaging.pixels import ImageError, white_level
 
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 PNG_DEPTH = 24  # position of the byte that holds the bits per channel
@@ -103,7 +104,7 @@ def read_tiff(file: BinaryIO) -> tuple[np.ndarray, Metadata]:
     if array.ndim != 3 or array.shape[2] > 4 or array.dtype.str[1:] not in TIFF_DTYPES:
         raise ImageError(f"expected {TIFF_KINDS}, got {array.dtype} of shape {array.shape}")
     if page.photometric == WHITE_IS_ZERO:
-        white = np.iinfo(array.dtype).max if array.dtype.kind == "u" else 1
+        white = white_level(array.dtype)
         array[..., 0] = white - array[..., 0]
     if array.dtype.kind == "f":
         array = array.astype(np.float32, copy=False)

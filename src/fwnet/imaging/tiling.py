@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fwnet.imaging.pixels import as_unit_range
+from fwnet.imaging.pixels import as_unit_range, white_level
 
 
 @dataclass(frozen=True)
@@ -73,13 +73,13 @@ def apply_tiled(
         scale: Scale factor of the result.
         progress: Called with the number of pixels of the result after every tile.
     """
-    white = np.iinfo(colors.dtype).max if colors.dtype.kind == "u" else None
+    white = white_level(colors.dtype)
     height, width, _ = colors.shape
     for tile in cut_tiles(height, width, size, halo):
         seen = torch.from_numpy(as_unit_range(colors[tile.outer]))  # (h, w, channels)
         made = network(seen.permute(2, 0, 1)[None])[0].permute(1, 2, 0)
         made = made[_enlarged(tile.crop, scale)].clamp(0, 1)
-        if white is not None:
+        if colors.dtype.kind == "u":
             made = (made * white).round()
         output[_enlarged(tile.inner, scale)] = made.cpu().numpy()
         progress(made.shape[0] * made.shape[1])

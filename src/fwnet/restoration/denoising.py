@@ -16,8 +16,8 @@ from fwnet.zoo import TrainedModel
 
 MODELS = {1: "conv_fwnet_t16.denoise_gray", 3: "conv_fwnet_t16.denoise_color"}
 LARGEST_SIGMA = 55 / 255  # assumed for model files that do not say what they were trained for
-LEAST_SIGMA = 1 / 255  # of the divisor in the loss
-VALIDATED_AT = (15 / 255, 25 / 255, 50 / 255)  # as far as they are in the interval
+LEAST_SIGMA = 1 / 255  # lower bound of the divisor in the loss
+VALIDATED_AT = (15 / 255, 25 / 255, 50 / 255)  # those inside the interval are used
 
 RECIPE = Recipe(
     networks={
@@ -150,7 +150,7 @@ class Denoising(Restoration):
 
     @classmethod
     def for_network(cls, trained: TrainedModel, **asked: Any) -> Self:
-        """Return the noise that a network was trained for; up to σ = 55/255 if it is not known."""
+        """Return the `Denoising` that a network was trained for; up to σ = 55/255 if not known."""
         network: Any = trained.model
         check_sigma(asked.get("sigma"))
         if network.scale != 1:
@@ -167,8 +167,8 @@ class Denoising(Restoration):
     def from_options(
         cls, start: TrainedModel | None, model: str | None = None, **options: Any
     ) -> Self:
-        """Return the noise to train for; by default that of the start, or σ = 25."""
-        del model  # every class serves every noise level
+        """Return the `Denoising` to train for; by default that of the start, or σ = 25."""
+        del model  # the class of the network does not matter here
         sigma, max_sigma, color = options["sigma"], options["max_sigma"], options["color"]
         network = None if start is None else cls.recipe.check_start(start.model)
         if network is not None and network.scale != 1:
@@ -204,7 +204,7 @@ class Denoising(Restoration):
         return MODELS
 
     @classmethod
-    def asked(cls, **options: Any) -> dict[str, Any]:
+    def from_command_line(cls, **options: Any) -> dict[str, Any]:
         """Return σ on the scale of [0, 1]."""
         sigma = options["sigma"]
         if sigma is not None and not 0 <= sigma <= 255:
@@ -231,7 +231,7 @@ class Denoising(Restoration):
         return {"in_channels": 3 if self.color else 1, "noise_level_input": self.tell_sigma}
 
     @property
-    def settings(self) -> tuple[Any, ...]:
+    def data_fingerprint(self) -> tuple[Any, ...]:
         """The noise."""
         return self.low, self.high, self.tell_sigma
 
@@ -312,7 +312,7 @@ class Denoising(Restoration):
     def describe(self, width: int, height: int, sigma: float | None) -> str:
         """Describe a result: its size, and σ with where it comes from."""
         if sigma is None:
-            return f"{width} × {height}, the noise level of the network"
+            return f"{width} × {height}, the noise level that the network was trained for"
         known = "estimated" if self.sigma is None else "given"
         return f"{width} × {height}, sigma {255 * sigma:.1f} ({known})"
 

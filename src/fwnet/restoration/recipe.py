@@ -72,7 +72,6 @@ class Recipe:
         batch_size: Default number of crops per step.
         clip_norm: Default largest norm of a gradient.
         average: Factor per step of the running mean of the weights.
-        notes: How the rows were chosen, for --help.
     """
 
     networks: Mapping[str, Mapping[str, Any]]
@@ -81,7 +80,6 @@ class Recipe:
     batch_size: int
     clip_norm: float
     average: float = 0.999
-    notes: str = ""
 
     def row(self, model: str, config: Mapping[str, Any]) -> Settings:
         """Return the row for a network with these arguments."""
@@ -181,7 +179,7 @@ class Recipe:
             kinds = self._kinds_with(key)
             if name not in kinds:
                 shown = "plain" if key == "residual" else key
-                raise ValueError(f"{shown} is for {' and '.join(kinds)}, got it for a {name}")
+                raise ValueError(f"{shown} applies to {' and '.join(kinds)} only, not to {name}")
         if plain and name == "ConvFWNet":
             given["eps"] = 0.0
         if start is None:
@@ -212,7 +210,7 @@ class Recipe:
         return start
 
     def _kinds_with(self, argument: str) -> list[str]:
-        """Return the classes whose constructors take one value of an argument."""
+        """Return the classes that accept this argument as a single value."""
         return [
             name
             for name in self.networks
@@ -234,7 +232,7 @@ def _with_defaults(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_same(start: Model, asked: Mapping[str, Any]) -> None:
-    """Raise if an argument is asked to be other than that of the network to start from."""
+    """Raise if an argument differs from that of the start network."""
     for name, has in {"model": type(start).__name__, **start.config}.items():
         if name in asked and asked[name] != has:
             raise ValueError(

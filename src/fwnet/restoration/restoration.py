@@ -88,12 +88,12 @@ class Restoration(ABC):
         notes: The text below its options.
         train_help: The help text of the training command.
         train_notes: The text below its options.
-        baseline_words: Which images have the PSNR without a network, with a verb.
+        baseline_words: Start of the sentence about PSNR without a network: "the noisy images have".
         recipe: Networks and settings.
         apply_options: A dataclass of `option` fields: the command's own options.
         train_options: The same for the training command.
         scale: The result is `scale` times the height and width of the image.
-        luma: Whether the network sees only Y of YCbCr; colors then follow `baseline`.
+        luma: Whether the network sees only Y of YCbCr; chroma comes from `baseline`.
         sigma: The known noise level of images to restore; None to estimate it where it is needed.
     """
 
@@ -116,7 +116,7 @@ class Restoration(ABC):
     @classmethod
     @abstractmethod
     def for_network(cls, trained: TrainedModel, **asked: Any) -> Self:
-        """Return what a trained network restores; raise if that is something else.
+        """Return the restoration that a network was trained for; raise if it is of another kind.
 
         asked: What the caller asks for, by the names of `apply_options`.
         """
@@ -140,7 +140,7 @@ class Restoration(ABC):
         """Return names of shipped networks by the number of channels they see."""
 
     @classmethod
-    def asked(cls, **options: Any) -> dict[str, Any]:
+    def from_command_line(cls, **options: Any) -> dict[str, Any]:
         """Return arguments of `for_network` from options of the command line."""
         return options
 
@@ -160,7 +160,7 @@ class Restoration(ABC):
         return {}
 
     @property
-    def settings(self) -> tuple[Any, ...]:
+    def data_fingerprint(self) -> tuple[Any, ...]:
         """Everything that the training data depends on besides the images."""
         return tuple(self.facts.values())
 
@@ -222,7 +222,7 @@ class Restoration(ABC):
 
     @property
     def crop_scale(self) -> int:
-        """Side of a crop of the clean image divided by that of what the network sees."""
+        """Ratio of the clean crop's side to the side of the network's input."""
         return 1
 
     def usable(self, image: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from fwnet.zoo import TrainedModel
 DEFAULT_SCALE = 3
 MODELS = {scale: f"conv_fwnet_t19.upscale_x{scale}" for scale in (2, 3, 4)}
 SMALLER_COPIES = (0.9, 0.8, 0.7, 0.6)  # of the height and width
-LEAST_CROP = 3  # times the scale: smaller images have nothing left without their border
+LEAST_CROP = 3  # in multiples of the scale: something must remain without the border
 
 RECIPE = Recipe(
     networks={"ConvFWNet": {"num_layers": 19}, "VDSR": {"batch_norm": False}, "SRCNN": {}},
@@ -218,7 +218,7 @@ class Upscaling(Restoration):
         return {"scale": self.scale} if self.low_resolution else {}
 
     @property
-    def settings(self) -> tuple[Any, ...]:
+    def data_fingerprint(self) -> tuple[Any, ...]:
         """Scale, and what the network sees."""
         return self.scale, self.low_resolution
 

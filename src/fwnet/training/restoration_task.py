@@ -109,7 +109,7 @@ class RestorationTask(Task):
     def fingerprint(self) -> str:
         """Return the SHA-256 of all pixels, and the settings."""
         parts = [part.digest() for part in (self.images, self.validation) if part is not None]
-        settings = (*self.restoration.settings, self.crop_size, self.crops_per_epoch)
+        settings = (*self.restoration.data_fingerprint, self.crop_size, self.crops_per_epoch)
         return f"{' '.join(parts)} {settings!r}"
 
     def _error(self, restore: Callable[[Example], Tensor]) -> float | None:
