@@ -36,14 +36,10 @@ def reproduce(
         bool, typer.Option("--quick", help="Use small sizes and data that needs no download.")
     ] = False,
     finished: Annotated[
-        bool,
-        typer.Option(
-            "--finished", help="Make tables of finished training runs only; train nothing."
-        ),
+        bool, typer.Option("--finished", help="Make tables of finished runs only; train nothing.")
     ] = False,
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", metavar="PATH", help="Folder for results and pictures."),
+        Path, typer.Option("--output", "-o", metavar="PATH", help="Folder for the results.")
     ] = Path("results"),
     data: Annotated[
         Path | None,

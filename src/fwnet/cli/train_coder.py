@@ -40,9 +40,7 @@ class CoderOptions:
     p: float = option(2.0, "FWNet: initial value of p; its value with --fixed-p.", flags=("--p",))
     fixed_p: bool = option(False, "FWNet: do not learn p.", flags=("--fixed-p",))
     radius: float | None = option(
-        None,
-        "FWNet: fixed radius of the ball.",
-        shown="learned, starting from the largest norm of a code",
+        None, "FWNet: fixed radius.", shown="learned, starting from the largest norm of a code"
     )
     share_weights: bool | None = option(
         None,

@@ -81,7 +81,8 @@ class ApplyOptions:
 
     sigma: float | None = option(
         None,
-        "Standard deviation of the noise, 0 to 255. Ignored by networks for one noise level.",
+        "Standard deviation of the noise, on the scale 0 to 255. Ignored by networks for one "
+        "noise level.",
         shown="estimated",
     )
 
