@@ -136,7 +136,7 @@ class SettingsConformance(ImageTraining):
 
     def test_help_shows_the_recipe(self):
         shown = run("train", self.command, "--help").stdout
-        words = ("0.999; less", f"({self.num_epochs})", "bf16 on a GPU, else float32")
+        words = ("0.999; less", f"[default: {self.num_epochs}]", "bf16 on a GPU, else float32")
         for part in (*words, *self.help_words):
             assert part in shown
         assert f"fwnet train {self.command} --data photos --" in shown
@@ -312,7 +312,7 @@ class InputConformance(BadInput):
             (("--config", "none.toml"), "cannot read none.toml"),
             (("--data", "nowhere"), "expected a folder of images, got nowhere"),
             (("--precision", "fp8"), "Invalid value for '--precision'"),
-            (("--device", "tpu"), "device must be auto, cpu or one that torch"),
+            (("--device", "tpu"), "device is not available here: expected auto"),
         ],
     )
     def test_bad_input(self, photos, tmp_path, options, message):

@@ -69,12 +69,12 @@ class TestResult(Denoise, ResultConformance):
 
 
 class TestSettings(Denoise, SettingsConformance):
-    help_words = ("(128)", "DnCNN: 0.002", "fwnet train denoise --data photos --sigma 25 -o mynet")
+    help_words = ("[default: 128]", "DnCNN: 0.002", "train denoise --data photos --sigma 25 -o")
 
     def test_help_for_coders_shows_another_recipe(self):
         coder = run("train", "coder", "--help").stdout
         assert "0.999; less" not in coder
-        assert "(100)" in coder
+        assert "[default: 100]" in coder
 
 
 class TestFolders(Denoise, FoldersConformance):
@@ -85,7 +85,7 @@ class TestFolders(Denoise, FoldersConformance):
             Image.fromarray(pixels).save(tmp_path / f"{name}.png")
         (line,), stdout = self.check_skipped(tmp_path, 4)
         assert line.startswith("68 of 72 images are left out: they belong to BSD68")
-        assert "1 images to learn from and 1 to validate" in stdout
+        assert "1 image to learn from and 1 to validate" in stdout
 
     @pytest.mark.parametrize("names", [("below", "net")])
     def test_trainings_among_the_photos(self, photos, tmp_path, names):

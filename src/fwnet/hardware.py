@@ -19,7 +19,7 @@ def choose_device(device: str | torch.device | None = None) -> torch.device:
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         raise FwnetError(
-            f"device must be auto, cpu or one that torch supports here, got {str(device)!r}"
+            f"device is not available here: expected auto, cpu or one of torch, got {str(device)!r}"
         ) from error
     return chosen
 

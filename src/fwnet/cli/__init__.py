@@ -12,21 +12,22 @@ from rich.console import Console
 
 import fwnet
 from fwnet.cli import bench, demo, encode, images, models, reproduce, train_coder, train_images
-from fwnet.cli.command import Command
+from fwnet.cli.command import Command, Group
 from fwnet.restoration import RESTORATIONS
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(
+    cls=Group,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Lp-norm constrained coding with the Frank-Wolfe Network.",
-    epilog="Start with [bold]fwnet demo[/bold]: it takes seconds and needs no data.",
+    epilog="Start with [bold]fwnet demo[/bold]: it takes a minute or two and needs no data.",
 )
-train = typer.Typer(no_args_is_help=True, help="Train a network on your own data.")
+train = typer.Typer(cls=Group, no_args_is_help=True, help="Train a network on your own data.")
 app.command(cls=Command)(demo.demo)
 app.command(cls=Command)(bench.bench)
 app.command(cls=Command, epilog=encode.NOTES)(encode.encode)
@@ -48,7 +49,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ∞ shows a question mark
-    app()
+    app(prog_name="fwnet")
 
 
 def _print_version(wanted: bool) -> None:

@@ -28,7 +28,7 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder to save bench-NAME-HARDWARE.json in."),
+        typer.Option("--output", "-o", metavar="PATH", help="Folder for bench-NAME-HARDWARE.json."),
     ] = None,
 ) -> None:
     """Compare the speed and memory of methods. Run it on an idle machine."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from rich.console import Console
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 DEVICE_HELP = "Where to compute: auto, cpu or cuda."
 Device = Annotated[str, typer.Option(metavar="NAME", help=DEVICE_HELP)]
@@ -19,21 +19,36 @@ STOPPED = "Stopped. Continue with the same command and --resume."
 METAVARS = {int: "N", float: "X", list[float]: "X", Path: "PATH", str: "NAME"}
 
 
-class Command(TyperCommand):
-    """A command whose --help shows no type for flags."""
+class Plain:
+    """What makes --help plain: no types for flags and arguments, and names in capitals."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, flags without a name for their value."""
-        parameters = super().get_params(ctx)
-        for parameter in parameters:
-            if getattr(parameter, "is_flag", False):
-                parameter.metavar = ""
+        """Return the parameters as --help shows them."""
+        parameters: Any = super().get_params(ctx)  # type: ignore[misc]
+        for one in parameters:
+            if one.param_type_name == "argument":
+                one.metavar = one.metavar or one.name.upper()
+                one.display_type_rich = lambda **_: None
+                name = one.metavar if one.required else f"[{one.metavar}]"
+                name = one.metavar if "..." in name else name + "..." * (one.nargs != 1)
+                one.get_usage_pieces = lambda _, name=name: [name]
+            elif one.is_flag:
+                one.metavar = ""
         return parameters
+
+
+class Command(Plain, TyperCommand):
+    """A command with a plain --help."""
+
+
+class Group(Plain, TyperGroup):
+    """A group of commands with a plain --help."""
 
 
 def option_parameters(
     kind: Any,
     shown: Mapping[str, object] | None = None,
+    helps: Mapping[str, str] | None = None,
     *,
     panel: str | None = None,
     unset: bool = False,
@@ -44,6 +59,7 @@ def option_parameters(
         kind: A dataclass whose fields have "help" in their metadata and, optionally, "shown" (the
             default in words), "flags" and "metavar"; see `fwnet.restoration.option`.
         shown: Defaults in words, by field, that replace those.
+        helps: Help texts, by field, that replace those.
         panel: The heading in --help.
         unset: Whether the default of every option is None, for "not given".
     """
@@ -53,15 +69,14 @@ def option_parameters(
     for field in dataclasses.fields(kind):
         about = field.metadata
         hint = list[float] if hints[field.name] == tuple[float, ...] else hints[field.name]
-        words = (shown or {}).get(field.name, about.get("shown"))
-        if words is None and unset:
-            words = _in_words(field.default)
-        show: Any = True if words is None else str(words)
+        words = (shown or {}).get(field.name, about.get("shown") or _in_words(field))
         default = None if unset else field.default
+        words = f"{words:g}" if isinstance(words, float) else words
+        text = (helps or {}).get(field.name, about["help"])
         option = typer.Option(
             *about.get("flags") or (),
-            help=about["help"],
-            show_default=show if words is not None or default is not None else False,
+            help=text if words is None else f"{text} [dim]\\[default: {words}][/dim]",
+            show_default=False,
             metavar=about.get("metavar") or _metavar(hint),
             rich_help_panel=panel,
         )
@@ -110,10 +125,15 @@ def _metavar(hint: Any) -> str | None:
     return METAVARS.get(kinds[0] if kinds and hint not in METAVARS else hint)
 
 
-def _in_words(default: Any) -> str | None:
+def _in_words(field: Any) -> Any:
+    """Return the default of a field as --help shows it."""
+    default = field.default
+    if isinstance(default, bool):
+        flag = field.name.replace("_", "-")
+        return None if field.metadata.get("flags") else flag if default else f"no-{flag}"
     if isinstance(default, tuple):
-        return " ".join(map(str, default))
-    return None if default is None else str(default)
+        return " and ".join(map(str, default))
+    return None if default is dataclasses.MISSING else default
 
 
 def make_folder(output: Path) -> None:

@@ -11,10 +11,10 @@ from fwnet.cli.command import make_folder
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the page and its pictures.")
+        Path, typer.Option("--output", "-o", metavar="PATH", help="Folder for the page.")
     ] = Path("demo"),
 ) -> None:
-    """Show the main ideas on built-in data and write one HTML page with the pictures."""
+    """Run a short tour on built-in data and write an HTML page."""
     from fwnet.demo import write_demo
 
     console = Console()

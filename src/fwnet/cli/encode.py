@@ -43,8 +43,10 @@ class EncodeOptions:
     output: Path = option(
         MISSING, "File for the codes: .npy or .parquet.", flags=("--output", "-o")
     )
-    p: float | None = option(None, "Exponent of the norm, from 1 to inf.", flags=("--p",))
-    radius: float | None = option(None, "Bound on the norm of a code.")
+    p: float | None = option(
+        None, "Exponent of the norm, 1 to inf. Required without --model.", flags=("--p",)
+    )
+    radius: float | None = option(None, "Bound on the norm of a code. Required without --model.")
     dictionary: Path | None = option(
         None,
         "A .npy file of shape (n, m), one atom per column: the transpose of scikit-learn's "
@@ -53,28 +55,28 @@ class EncodeOptions:
         flags=("--dictionary", "-d"),
     )
     model: Path | None = option(
-        None, "A network from fwnet train coder, instead of --p and --radius."
+        None, "A network from fwnet train coder, instead of --p, --radius and --dictionary."
     )
     tol: float | None = option(
         None, "Tolerance of the certificate.", shown="1e-6, or 1e-10 for float64"
     )
     device: str = option("auto", DEVICE_HELP)
     certificates: Path | None = option(
-        None, "A .npy file for one record per row: gap, norm_gap, status_code, …"
+        None, "A .npy file for one record per row: gap, norm_gap, status_code, num_steps."
     )
-    shard_rows: int | None = option(None, "Rows per shard.", shown="chosen from the row width")
+    shard_rows: int | None = option(None, "Rows per chunk.", shown="chosen from the row width")
     resume: bool = option(
         False, "Continue a stopped run; start one if there is none.", flags=("--resume",)
     )
     force: bool = option(
         False,
-        "Overwrite the output; without --resume, discard an unfinished run.",
+        "Overwrite existing output. An unfinished run is discarded unless --resume is given, too.",
         flags=("--force",),
     )
 
 
 def _encode(**options: Any) -> None:
-    """Code the rows of a file: min ½‖x − Dz‖² such that ‖z‖_p ≤ radius, or with a network."""
+    """Encode rows of a file: minimize ½‖x − Dz‖² subject to ‖z‖_p ≤ radius, or apply a network."""
     from fwnet.coding import encode_file
 
     with reported_errors(lambda: STOPPED), progress_bar() as progress:

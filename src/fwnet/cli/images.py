@@ -1,6 +1,7 @@
 """Commands from image to image, one for each restoration: `fwnet denoise`, `fwnet upscale`."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from fwnet.cli.command import (
     say,
     with_parameters,
 )
+from fwnet.errors import FwnetError
 from fwnet.progress import progress_bar
 from fwnet.restoration import Restoration, option
 
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     from fwnet.imaging import RestoredFile
 
 NOTES = """
-Large images are cut into tiles, which does not change the result. JPEG files are written with \
-quality 95. Unreadable files are reported and skipped; the exit code is then 2. Existing files are \
-kept unless --force is given. [bold]fwnet models[/bold] lists the networks for --model.
+Large images are processed in tiles. JPEG files are written with quality 95. Unreadable files are \
+reported and skipped; the exit code is then 2. Existing files are kept unless --force is given. \
+[bold]fwnet models[/bold] lists the networks for --model.
 """
 
 INPUTS = argument_parameter(
@@ -44,10 +46,7 @@ class FileOptions:
     """Options of every command from image to image."""
 
     model: str | None = option(
-        None,
-        "A name from fwnet models, or a model file.",
-        shown="a shipped network",
-        metavar="NAME|FILE",
+        None, "A name from fwnet models, or a model file.", metavar="NAME|FILE"
     )
     device: str = option("auto", DEVICE_HELP)
     tile: int | None = option(
@@ -56,14 +55,19 @@ class FileOptions:
         shown="chosen for the device",
     )
     compare: bool = option(
-        False, "Also write before and after side by side: OUT-compare.png.", flags=("--compare",)
+        False,
+        "Also write a before/after picture, NAME-compare.png, next to each result.",
+        flags=("--compare",),
     )
     force: bool = option(False, "Overwrite existing files.", flags=("--force",))
 
 
 def restoration_command(kind: type[Restoration]) -> Callable[..., None]:
     """Return the command that applies a restoration to files."""
-    options = option_parameters(kind.apply_options) | option_parameters(FileOptions)
+    shown = {}
+    with suppress(FwnetError):  # none is shipped
+        shown["model"] = " or ".join(kind.default_models().values())
+    options = option_parameters(kind.apply_options) | option_parameters(FileOptions, shown)
     return with_parameters(partial(_restore, kind), kind.name, INPUTS | OUTPUT | options)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -23,7 +23,7 @@ def models(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """List the trained models that come with fwnet: what they do, and how well."""
+    """List the trained networks with their measured PSNR."""
     from fwnet.zoo import find_card, list_models
 
     with reported_errors():
@@ -43,7 +43,7 @@ def _print_models(cards: list[Card]) -> None:
     if not cards:
         console.print("No trained models come with this version.")
         return
-    table = Table("model", "parameters", "size", "figures", box=SIMPLE_HEAD, pad_edge=False)
+    table = Table("model", "parameters", "size", "PSNR (dB)", box=SIMPLE_HEAD, pad_edge=False)
     for column in table.columns[:3]:
         column.no_wrap = True
     for column in table.columns[1:3]:
@@ -53,18 +53,27 @@ def _print_models(cards: list[Card]) -> None:
         table.add_row(f"[bold]{task}[/bold]")
         for card in cards:
             if card.task == task:
-                figures = "\n".join(f"{name} {x:.2f}" for name, x in card.figures.items())
+                figures = "\n".join(
+                    f"{key.removesuffix(' PSNR')} {x:.2f}" for key, x in card.figures.items()
+                )
                 size = f"{card.num_bytes / 1e6:.2f} MB"
                 table.add_row(card.name, f"{card.num_parameters:,}", size, figures)
     console.print(table)
     console.print("fwnet models NAME describes one of them.", highlight=False)
 
 
+def _in_words(name: str, value: Any) -> str:
+    """Return a fact about the training of a model in words."""
+    if name == "sigma":
+        return f"σ from {value[0]} to {value[1]}" if isinstance(value, list) else f"σ = {value}"
+    return ("color" if value else "gray") + " images" if name == "color" else f"{name} {value}"
+
+
 def _print_card(card: Card) -> None:
     """Print everything that is known about a model."""
     facts = {
         "task": card.task,
-        "trained for": ", ".join(f"{name} {x}" for name, x in card.trained_for.items()),
+        "trained for": ", ".join(_in_words(*fact) for fact in card.trained_for.items()),
         "class": card.model,
         "parameters": f"{card.num_parameters:,}",
         "multiply-adds": f"{card.multiply_adds:,} per pixel",

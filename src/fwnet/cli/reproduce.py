@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from fwnet.cli.command import Device, make_folder, print_lines, reported_errors, rounded
 
@@ -35,34 +36,34 @@ def reproduce(
         bool, typer.Option("--quick", help="Use small sizes and data that needs no download.")
     ] = False,
     finished: Annotated[
-        bool,
-        typer.Option(
-            "--finished",
-            help="Train nothing: make tables of finished trainings, without the cases that are "
-            "not finished.",
-        ),
+        bool, typer.Option("--finished", help="Make tables of finished runs only; train nothing.")
     ] = False,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for results and pictures.")
+        Path, typer.Option("--output", "-o", metavar="PATH", help="Folder for the results.")
     ] = Path("results"),
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the data sets, such as mnist/ for the digits (default: FWNET_DATA; "
-            "without either they are downloaded)."
+            metavar="PATH",
+            help="Folder with the data sets (docs/data.md). Default: $FWNET_DATA. MNIST and the "
+            "Berkeley images are downloaded if missing; T91, Set5 and Set14 must be supplied.",
         ),
     ] = None,
     device: Device = "auto",
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Trainings at the same time (default: one per core, at most 16)."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Training runs at the same time. [dim]\\[default: one per core, at most 16][/dim]",
+        ),
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(help="Write a page of all results in the output folder to this file."),
+        typer.Option(metavar="PATH", help="Write a Markdown page of all results in --output here."),
     ] = None,
 ) -> None:
-    """Measure the paper's tables and figures again, with the baselines, beside its figures."""
+    """Rerun the paper's experiments and compare with the published figures."""
     from fwnet.data import DATA_SETS, DATA_VARIABLE
     from fwnet.experiments import EXPERIMENTS, Lab, Runner
     from fwnet.experiments.page import results_page
@@ -70,12 +71,9 @@ def reproduce(
     from fwnet.hardware import choose_device
     from fwnet.progress import progress_bar
 
-    known = (*EXPERIMENTS, "all")
     for name in names or ():
-        if name not in known:
-            raise typer.BadParameter(
-                f"expected some of {', '.join(known)}, got {name!r}", param_hint="NAMES"
-            )
+        if name not in (*EXPERIMENTS, "all"):
+            raise typer.BadParameter(f"unknown experiment {name!r}: run fwnet reproduce for a list")
     if page and not page.parent.is_dir():
         raise typer.BadParameter(f"{page.parent} is not a folder", param_hint="--page")
     if data is not None:
@@ -113,18 +111,17 @@ def _list_experiments(output: Path) -> None:
     from fwnet.errors import FwnetError
     from fwnet.experiments import EXPERIMENTS, Result
 
-    table = Table("experiment", "what it measures", "data", f"measured, in {output}")
+    table = Table.grid(padding=(0, 2))
     for name, experiment in EXPERIMENTS.items():
         path = output / f"{name}.json"
         measured = ""
         if path.is_file():
             try:
-                rows = Result.load(path).rows
-                hardware = {row.hardware for row in rows if row.hardware}
-                measured = f"{len(rows)} figures {', '.join(sorted(hardware))}".strip()
+                measured = f"; {len(Result.load(path).rows)} figures measured"
             except FwnetError:
-                measured = "unreadable"
-        table.add_row(name, experiment.title, ", ".join(experiment.needs) or "none", measured)
+                measured = "; results unreadable"
+        needs = f" ({', '.join(experiment.needs)})" if experiment.needs else ""
+        table.add_row(Text(name, "bold", no_wrap=True), Text(experiment.title + needs + measured))
     Console().print(table)
 
 

@@ -12,7 +12,7 @@ from fwnet.training import CodeRegression, TrainingConfig, TrainingRun
 NOTES = """
 [bold]fwnet train coder signals.npy codes.npy -o mynet[/bold]
 
-A tenth of the rows is held back, and the weights of the epoch with the smallest error on them are \
+A tenth of the rows is held out, and the weights of the epoch with the smallest error on them are \
 kept. mynet/ contains model.safetensors for [bold]fwnet encode --model[/bold], history.jsonl, \
 history.png and config.toml. A run that was stopped, even killed, continues with --resume and \
 ends with the same weights.
@@ -37,27 +37,29 @@ class CoderOptions:
         shown="fitted to signals and codes",
         flags=("--dictionary", "-d"),
     )
-    p: float = option(
-        2.0, "FWNet: the exponent, or its initial value if it is learned.", flags=("--p",)
-    )
+    p: float = option(2.0, "FWNet: initial value of p; its value with --fixed-p.", flags=("--p",))
     fixed_p: bool = option(False, "FWNet: do not learn p.", flags=("--fixed-p",))
     radius: float | None = option(
-        None, "FWNet: the radius.", shown="learned, starting from the largest norm of a code"
+        None, "FWNet: fixed radius.", shown="learned, starting from the largest norm of a code"
     )
     share_weights: bool | None = option(
         None,
         "One matrix for all layers, or one per layer.",
-        shown="shared for LCoD only",
+        shown="separate; shared for LCoD",
         flags=("--share-weights/--separate-weights",),
     )
-    validation: float = option(0.1, "Fraction of the rows to hold back; 0 keeps the last epoch.")
+    validation: float = option(
+        0.1,
+        "Fraction of the rows to hold out for validation. With 0, the weights of the last epoch "
+        "are kept.",
+    )
 
 
 SIGNALS = argument_parameter("signals", Path, "A .npy file, one signal x per row.")
 CODES = argument_parameter("codes", Path, "A .npy file, the code z of each signal.")
 
 
-@training_command({}, SIGNALS | CODES | option_parameters(CoderOptions))
+@training_command({"clip_norm": "no clipping"}, SIGNALS | CODES | option_parameters(CoderOptions))
 def train_coder_command(
     run: TrainingRun,
     settings: dict[str, Any],
@@ -66,7 +68,7 @@ def train_coder_command(
     fixed_p: bool,
     **options: Any,
 ) -> Trained:
-    """Train a network to code signals, from signals and their codes."""
+    """Train a network to encode signals, from signals and their codes."""
     from fwnet.coding import train_coder
 
     config = TrainingConfig(**settings)

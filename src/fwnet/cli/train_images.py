@@ -19,10 +19,12 @@ from fwnet.training import (
 )
 from fwnet.zoo import load_trained
 
+BATCH_NORM = {"DnCNN": "on", "VDSR": "off"}  # by default
+START_HELP = "Start from a trained network (a name of fwnet models or a file). "
 NOTES = """
-Some images are held back to validate the network after every epoch; the weights of the last epoch \
-are kept. The output folder has model.safetensors for the option --model, history.jsonl, \
-history.png and config.toml. A stopped or killed run continues with --resume.
+Some images are held back to validate the network after every epoch. The averaged weights after \
+the last epoch are saved. The output folder contains model.safetensors (for --model), \
+history.jsonl, history.png and config.toml. A stopped or killed run continues with --resume.
 """
 
 
@@ -33,20 +35,13 @@ class ImageOptions:
     data: Path | None = option(
         None, "Folder of images; subfolders are included.", shown="public data sets"
     )
-    start: str | None = option(
-        None,
-        "A trained network to start from: a name from fwnet models, or a file. It may be for "
-        "another scale, for gray instead of color, or for one noise level instead of all.",
-        metavar="NAME|FILE",
-    )
+    start: str | None = option(None, START_HELP, metavar="NAME|FILE")
     crop_size: int | None = option(
         None, "Side of the crops to learn from, in pixels of the clean image.", shown="48"
     )
     steps_per_epoch: int = option(1000, "Batches per epoch.")
     validation: int | None = option(
-        None,
-        "Images to hold back for validation.",
-        shown="12, or a tenth if that is fewer",
+        None, "Images to hold back for validation.", shown="12, or 10 % of the images if fewer"
     )
 
 
@@ -56,27 +51,32 @@ class NetworkOptions:
 
     model: str | None = option(None, "Class of the network.")
     num_layers: int | None = option(None, "Number of layers.")
-    channels: int | None = option(None, "Number of maps per layer.", shown="64")
+    channels: int | None = option(None, "Number of feature channels per layer.", shown="64")
     plain: bool = option(
         False,
-        "The authors' form: the network predicts the image, not the difference from its input.",
+        "As in the authors' code: predict the image itself instead of the difference to the input.",
         flags=("--plain",),
     )
     p: float | None = option(
-        None, "ConvFWNet: the exponent, or its initial value.", shown="1.5", flags=("--p",)
+        None,
+        "ConvFWNet: initial value of p; its value with --fixed-p.",
+        shown="1.5",
+        flags=("--p",),
     )
     fixed_p: bool = option(False, "ConvFWNet: do not learn p.", flags=("--fixed-p",))
-    batch_norm: bool | None = option(
-        None, "DnCNN, VDSR: batch normalization.", shown="on for DnCNN, off for VDSR"
-    )
+    batch_norm: bool | None = option(None, "Batch normalization.")
 
 
 def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
     """Return the command that trains a network for a restoration."""
-    shown = kind.recipe.shown
-    network = option_parameters(NetworkOptions, shown, panel="Network")
+    names = list(kind.recipe.networks)
+    shown = kind.recipe.shown | {"model": names[0]}
+    helps = {"model": f"Network: {' or '.join(', '.join(names).rsplit(', ', 1))}."}
+    for name in BATCH_NORM.keys() & names:
+        helps["batch_norm"], shown["batch_norm"] = f"{name}: batch normalization.", BATCH_NORM[name]
+    network = option_parameters(NetworkOptions, shown, helps, panel="Network")
     own = option_parameters(kind.train_options, panel=kind.name.capitalize())
-    images = option_parameters(ImageOptions)
+    images = option_parameters(ImageOptions, helps={"start": START_HELP + kind.start_help})
     parameters = {"data": images["data"]} | own | network | images
 
     def command(run: TrainingRun, settings: dict[str, Any], **options: Any) -> Trained:
@@ -118,7 +118,8 @@ def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
 def _trained(report: RestorationReport, restoration: Restoration) -> Trained:
     images = report.images
     held = "" if images.held is None else f" and {len(images.held)} to validate"
-    lines = [f"{len(images.learn):,} images to learn from{held}"]
+    count = len(images.learn)
+    lines = [f"{count:,} image{'s' * (count != 1)} to learn from{held}"]
     if report.validation_psnr is not None:
         lines.append(
             f"validation PSNR {report.validation_psnr:.2f} dB after epoch "

@@ -52,7 +52,8 @@ NOTES = """
 
 [bold]fwnet denoise 'scans/*.tif' logo.png clean/[/bold]   several files into a folder
 
-Size, bits per channel, transparency, EXIF, color profile and resolution are kept.
+Size, bits per channel, transparency, EXIF, color profile and resolution are kept where the output \
+format can store them.
 """
 
 TRAIN_NOTES = """
@@ -70,8 +71,7 @@ network learns from the Berkeley images (FWNET_DATA, or a download of 70 MB), wi
 images of BSD68.
 
 The defaults train 4 layers in two minutes on a large GPU, and in a day on a CPU: there, try \
---batch-size 8 --steps-per-epoch 100 first. Learning rates were chosen on held-back Berkeley \
-images after 2,000 to 3,000 steps.
+--batch-size 8 --steps-per-epoch 100 first.
 """
 
 
@@ -80,7 +80,10 @@ class ApplyOptions:
     """Options of `fwnet denoise`."""
 
     sigma: float | None = option(
-        None, "Standard deviation of the noise, on the scale 0 to 255.", shown="estimated"
+        None,
+        "Standard deviation of the noise, on the scale 0 to 255. Ignored by networks for one "
+        "noise level.",
+        shown="estimated",
     )
 
 
@@ -122,9 +125,12 @@ class Denoising(Restoration):
 
     name = "denoise"
     does = "removes noise"
-    help = "Remove noise from images with a trained network. Any size, most formats."
+    help = "Remove noise from images with a trained network."
     notes = NOTES
-    train_help = "Train a network to remove noise, on a folder of clean images."
+    train_help = "Train a denoising network on a folder of clean images."
+    start_help = (
+        "A gray network can start a color one, a network for one noise level one for a range."
+    )
     train_notes = TRAIN_NOTES
     baseline_words = "the noisy images have"
     recipe = RECIPE

@@ -87,6 +87,7 @@ class Restoration(ABC):
         help: The help text of the command.
         notes: The text below its options.
         train_help: The help text of the training command.
+        start_help: What the help text of its option --start adds.
         train_notes: The text below its options.
         baseline_words: Start of the sentence about PSNR without a network: "the noisy images have".
         recipe: Networks and settings.
@@ -102,6 +103,7 @@ class Restoration(ABC):
     help: ClassVar[str]
     notes: ClassVar[str] = ""
     train_help: ClassVar[str] = "Train a network on a folder of clean images."
+    start_help: ClassVar[str] = ""
     train_notes: ClassVar[str] = ""
     baseline_words: ClassVar[str] = "the degraded images have"
     recipe: ClassVar[Recipe]

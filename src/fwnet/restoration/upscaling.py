@@ -60,8 +60,8 @@ NOTES = """
 [bold]fwnet upscale 'scans/*.tif' logo.png large/[/bold]   several files into a folder
 
 The network enlarges the luma (Y) of an image; colors and transparency are enlarged bicubically, \
-and --compare shows the whole image that way on the left. \
-Bits per channel, EXIF and color profile are kept. The resolution in dots per inch grows with the \
+and --compare shows the whole image that way on the left. Bits per channel, EXIF and color profile \
+are kept where the output format can store them. The resolution in dots per inch grows with the \
 image, so that a print keeps its size.
 """
 
@@ -74,18 +74,12 @@ The second command starts from a shipped network ([bold]fwnet models[/bold]) and
 form; without --scale also its scale.
 
 Images should be sharp: they are shrunk, and the network learns to undo that, on their luma (Y). \
-Without --data it learns from the 91 images that most methods use (FWNET_DATA/t91) and 199 \
-Berkeley training images (FWNET_DATA/bsds500, or a download of 70 MB).
+Without --data it learns from T91, the 91 images that most methods use, and 199 Berkeley training \
+images. T91 must be in $FWNET_DATA/t91; the Berkeley images are downloaded if missing.
 
 By default the network sees the small image, and its last layer makes the pixels of the large one: \
 that is fast. With --enlarged it sees the image after bicubic enlargement, as in the paper. For a \
 first look on a CPU, try --num-layers 4 --batch-size 16 --steps-per-epoch 100.
-
-Learning rates were chosen on held-back Berkeley images after 2,000 steps; --clip-norm with 4 \
-layers that see the enlarged image, with VDSR of 5 and with SRCNN. The shipped networks of 19 \
-layers learned from larger crops, --crop-size 72, for 40 epochs: on held-back images that is less \
-than 0.01 dB better than 20. Without smaller copies of the images they were 0.02 dB worse after \
-10 epochs.
 """
 
 
@@ -94,9 +88,7 @@ class ApplyOptions:
     """Options of `fwnet upscale`."""
 
     scale: int | None = option(
-        None,
-        "Scale factor of height and width: 2, 3 or 4.",
-        shown="3, or that of the model",
+        None, "Scale factor: 2, 3 or 4, or the scale of --model.", shown="3, or that of --model"
     )
 
 
@@ -137,9 +129,10 @@ class Upscaling(Restoration):
 
     name = "upscale"
     does = "enlarges"
-    help = "Enlarge images with a trained network. Any size, most formats."
+    help = "Enlarge images with a trained network."
     notes = NOTES
-    train_help = "Train a network to enlarge images, on a folder of sharp ones."
+    train_help = "Train a super-resolution network on a folder of sharp images."
+    start_help = "It may be for another scale."
     train_notes = TRAIN_NOTES
     baseline_words = "bicubic enlargement has"
     recipe = RECIPE

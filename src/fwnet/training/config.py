@@ -30,8 +30,8 @@ class TrainingConfig:
     Every field is a key of the TOML file and an option of `fwnet train`.
     """
 
-    num_epochs: int = _setting(100, "Number of passes through the data.")
-    batch_size: int = _setting(100, "Samples per step, over all processes.")
+    num_epochs: int = _setting(100, "Number of epochs.")
+    batch_size: int = _setting(100, "Samples per step, summed over all processes.")
     optimizer: Literal["adam", "sgd"] = _setting("adam", "adam, or sgd with momentum.")
     learning_rate: float = _setting(1e-3, "Initial learning rate.")
     momentum: float = _setting(0.9, "Momentum of sgd.")
@@ -39,26 +39,27 @@ class TrainingConfig:
         "cosine", "Learning rate over time: constant, step (see --decay-at), or cosine (down to 0)."
     )
     decay_at: tuple[float, ...] = _setting(
-        (0.5, 0.75), "For step: when the rate falls, as fractions of the training."
+        (0.5, 0.75),
+        "For --schedule step: fraction of the training after which the rate falls; may be "
+        "repeated.",
     )
-    decay_factor: float = _setting(0.1, "For step: factor of the rate at each fall.")
-    clip_norm: float | None = _setting(
-        None, "Largest norm of a gradient; larger ones are scaled down."
+    decay_factor: float = _setting(
+        0.1, "Factor that the learning rate is multiplied by at each step of the schedule."
     )
+    clip_norm: float | None = _setting(None, "Clip the total norm of the gradients to this value.")
     weight_decay: float = _setting(
         2e-4, "λ of the penalty λ/2·‖W‖². It applies to matrices only, never to p or γ."
     )
     average: float = _setting(
         0.0,
-        "Factor per step of a running mean of the weights, such as 0.999. The mean is validated "
-        "and saved; with 0, the last weights are.",
+        "Decay per step of an exponential moving average of the weights, which is validated and "
+        "saved; 0 turns it off.",
     )
     precision: Literal["float32", "tf32", "bf16"] = _setting(
-        "float32", "Precision of matrix products: float32, or on a GPU tf32 or bf16."
+        "float32", "float32, or tf32 or bf16 on a GPU."
     )
     compile: bool = _setting(
-        False,
-        "Use torch.compile: faster on a CPU once compiled; needs a C++ compiler.",
+        False, "Use torch.compile: faster on a CPU once compiled; needs a C++ compiler."
     )
     seed: int = _setting(0, "Seed of initial weights, order of samples and all other randomness.")
 
