@@ -25,7 +25,7 @@ NOTES = """
 
 The data may be larger than memory. Unfinished codes are kept in the folder codes.npy.parts; \
 codes.npy appears when it is complete. A run that was stopped, even killed, continues with \
---resume and ends with the same bytes. If the data or the options differ from those of the \
+--resume and gives the same file. If the data or the options differ from those of the \
 stopped run, an error says what differs.
 
 With a network that fwnet train coder wrote, coding is fast but has no certificates:
@@ -58,19 +58,19 @@ class EncodeOptions:
         None, "A network from fwnet train coder, instead of --p, --radius and --dictionary."
     )
     tol: float | None = option(
-        None, "Tolerance of the certificate.", shown="1e-6, or 1e-10 for float64"
+        None, "Largest duality gap of a certified code.", shown="1e-6, or 1e-10 for float64"
     )
     device: str = option("auto", DEVICE_HELP)
     certificates: Path | None = option(
         None, "A .npy file for one record per row: gap, norm_gap, status_code, num_steps."
     )
-    shard_rows: int | None = option(None, "Rows per chunk.", shown="chosen from the row width")
+    shard_rows: int | None = option(None, "Rows per shard.", shown="chosen from the row width")
     resume: bool = option(
         False, "Continue a stopped run; start one if there is none.", flags=("--resume",)
     )
     force: bool = option(
         False,
-        "Overwrite existing output. An unfinished run is discarded unless --resume is given, too.",
+        "Overwrite existing output. An unfinished run is discarded unless --resume is also given.",
         flags=("--force",),
     )
 

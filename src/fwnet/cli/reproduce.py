@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 NOTES = """
 [bold]fwnet reproduce synthetic-l1 --quick[/bold]    a small version, in less than a minute
 
-[bold]fwnet reproduce synthetic-l1[/bold]            everything: results/synthetic-l1.json and .png
+[bold]fwnet reproduce synthetic-l1[/bold]            in full: results/synthetic-l1.json and .png
 
 Settings are chosen on validation data for every method, so a full experiment is hundreds of \
-trainings: minutes on a GPU, hours on a CPU. Finished trainings are kept in results/runs.jsonl and \
+runs: minutes on a GPU, hours on a CPU. Finished runs are kept in results/runs.jsonl and \
 not repeated, and a run that was stopped continues from there.
 """
 
@@ -30,7 +30,7 @@ not repeated, and a run that was stopped continues from there.
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Experiments to run, or all. Without names, list the experiments."),
+        typer.Argument(help="Experiments, or the word all. Without names, list the experiments."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Use small sizes and data that needs no download.")
@@ -55,15 +55,15 @@ def reproduce(
         typer.Option(
             min=1,
             metavar="N",
-            help="Training runs at the same time. [dim]\\[default: one per core, at most 16][/dim]",
+            help="Simultaneous training runs. [dim]\\[default: one per core, at most 16][/dim]",
         ),
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Write a Markdown page of all results in --output here."),
+        typer.Option(metavar="PATH", help="Markdown file to write: all results in --output."),
     ] = None,
 ) -> None:
-    """Rerun the paper's experiments and compare with the published figures."""
+    """Rerun the paper's experiments and compare with the published results."""
     from fwnet.data import DATA_SETS, DATA_VARIABLE
     from fwnet.experiments import EXPERIMENTS, Lab, Runner
     from fwnet.experiments.page import results_page
@@ -90,7 +90,7 @@ def reproduce(
         wanted = list(EXPERIMENTS) if "all" in names else list(dict.fromkeys(names))
         count = workers or min(os.cpu_count() or 1, 16)
         cache = None if quick else output / "runs.jsonl"
-        stopped = "Stopped. The same command continues with the trainings that are not finished."
+        stopped = "Stopped. The same command continues with the runs that are not finished."
         with (
             reported_errors(lambda: stopped),
             progress_bar() as progress,

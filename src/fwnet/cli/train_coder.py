@@ -37,7 +37,7 @@ class CoderOptions:
         shown="fitted to signals and codes",
         flags=("--dictionary", "-d"),
     )
-    p: float = option(2.0, "FWNet: initial value of p; its value with --fixed-p.", flags=("--p",))
+    p: float = option(2.0, "FWNet: initial p, or the fixed p with --fixed-p.", flags=("--p",))
     fixed_p: bool = option(False, "FWNet: do not learn p.", flags=("--fixed-p",))
     radius: float | None = option(
         None, "FWNet: fixed radius.", shown="learned, starting from the largest norm of a code"

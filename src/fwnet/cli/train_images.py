@@ -20,7 +20,7 @@ from fwnet.training import (
 from fwnet.zoo import load_trained
 
 BATCH_NORM = {"DnCNN": "on", "VDSR": "off"}  # by default
-START_HELP = "Start from a trained network (a name of fwnet models or a file). "
+START_HELP = "Start from a trained network (name from fwnet models, or file). "
 NOTES = """
 Some images are held back to validate the network after every epoch. The averaged weights after \
 the last epoch are saved. The output folder contains model.safetensors (for --model), \
@@ -41,7 +41,7 @@ class ImageOptions:
     )
     steps_per_epoch: int = option(1000, "Batches per epoch.")
     validation: int | None = option(
-        None, "Images to hold back for validation.", shown="12, or 10 % of the images if fewer"
+        None, "Images to hold back for validation.", shown="12, or 10% of the images, if fewer"
     )
 
 
@@ -54,12 +54,12 @@ class NetworkOptions:
     channels: int | None = option(None, "Number of feature channels per layer.", shown="64")
     plain: bool = option(
         False,
-        "As in the authors' code: predict the image itself instead of the difference to the input.",
+        "As in the authors' code: predict the image, not its difference from the input.",
         flags=("--plain",),
     )
     p: float | None = option(
         None,
-        "ConvFWNet: initial value of p; its value with --fixed-p.",
+        "ConvFWNet: initial p, or the fixed p with --fixed-p.",
         shown="1.5",
         flags=("--p",),
     )

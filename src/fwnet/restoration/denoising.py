@@ -67,10 +67,10 @@ The last command starts from a shipped network ([bold]fwnet models[/bold]) and k
 and noise level.
 
 Images should be clean: new noise is added to crops of them at every step. Without --data the \
-network learns from the Berkeley images (FWNET_DATA, or a download of 70 MB), without the 68 test \
+network learns from the Berkeley images (FWNET_DATA, or a download of 70 MB), minus the 68 test \
 images of BSD68.
 
-The defaults train 4 layers in two minutes on a large GPU, and in a day on a CPU: there, try \
+The defaults train 4 layers in two minutes on a large GPU, or a day on a CPU; on a CPU, try \
 --batch-size 8 --steps-per-epoch 100 first.
 """
 
@@ -94,7 +94,7 @@ class TrainOptions:
     sigma: float | None = option(
         None,
         "Standard deviation of the noise, on the scale 0 to 255.",
-        shown="25, or 0 with --max-sigma; with --start that of the network",
+        shown="25, or 0 with --max-sigma; with --start, the network's",
     )
     max_sigma: float | None = option(
         None, "Train one network for all levels from --sigma to this one."
@@ -128,9 +128,7 @@ class Denoising(Restoration):
     help = "Remove noise from images with a trained network."
     notes = NOTES
     train_help = "Train a denoising network on a folder of clean images."
-    start_help = (
-        "A gray network can start a color one, a network for one noise level one for a range."
-    )
+    start_help = "Gray can start color; one noise level can start a range."
     train_notes = TRAIN_NOTES
     baseline_words = "the noisy images have"
     recipe = RECIPE

@@ -137,7 +137,7 @@ class Recipe:
             "clip_norm": "; ".join([f"{self.clip_norm:g}", *clips]),
             "weight_decay": 0.0,
             "learning_rate": "; ".join([*rates, "half with --start"]),
-            "average": f"{self.average:g}; less below {SHORT_TRAINING / (1 - self.average):.0f} "
+            "average": f"{self.average:g}; lower below {SHORT_TRAINING / (1 - self.average):.0f} "
             "steps",
             "precision": "bf16 on a GPU, else float32",
             "model": "; others: ".join(filter(None, [default, ", ".join(others)])),

@@ -60,7 +60,7 @@ NOTES = """
 [bold]fwnet upscale 'scans/*.tif' logo.png large/[/bold]   several files into a folder
 
 The network enlarges the luma (Y) of an image; colors and transparency are enlarged bicubically, \
-and --compare shows the whole image that way on the left. Bits per channel, EXIF and color profile \
+and --compare shows bicubic enlargement on the left. Bits per channel, EXIF and color profile \
 are kept where the output format can store them. The resolution in dots per inch grows with the \
 image, so that a print keeps its size.
 """
@@ -88,7 +88,7 @@ class ApplyOptions:
     """Options of `fwnet upscale`."""
 
     scale: int | None = option(
-        None, "Scale factor: 2, 3 or 4, or the scale of --model.", shown="3, or that of --model"
+        None, "Scale factor: 2, 3 or 4; with --model, its own.", shown="3; with --model, its own"
     )
 
 
@@ -97,7 +97,7 @@ class TrainOptions:
     """Options of `fwnet train upscale`."""
 
     scale: int | None = option(
-        None, "Scale factor of height and width.", shown="3; with --start that of the network"
+        None, "Scale factor of height and width.", shown="3; with --start, the network's"
     )
     enlarged: bool = option(
         False,

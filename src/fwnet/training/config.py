@@ -43,12 +43,10 @@ class TrainingConfig:
         "For --schedule step: fraction of the training after which the rate falls; may be "
         "repeated.",
     )
-    decay_factor: float = _setting(
-        0.1, "Factor that the learning rate is multiplied by at each step of the schedule."
-    )
+    decay_factor: float = _setting(0.1, "Factor applied to the learning rate at each --decay-at.")
     clip_norm: float | None = _setting(None, "Clip the total norm of the gradients to this value.")
     weight_decay: float = _setting(
-        2e-4, "λ of the penalty λ/2·‖W‖². It applies to matrices only, never to p or γ."
+        2e-4, "λ of the penalty λ/2·‖W‖². It applies to matrices only, not to p."
     )
     average: float = _setting(
         0.0,
@@ -61,7 +59,7 @@ class TrainingConfig:
     compile: bool = _setting(
         False, "Use torch.compile: faster on a CPU once compiled; needs a C++ compiler."
     )
-    seed: int = _setting(0, "Seed of initial weights, order of samples and all other randomness.")
+    seed: int = _setting(0, "Seed for initial weights, sample order and all other randomness.")
 
     def __post_init__(self) -> None:
         """Raise for a setting that is not valid."""
