@@ -136,7 +136,7 @@ class SettingsConformance(ImageTraining):
 
     def test_help_shows_the_recipe(self):
         shown = run("train", self.command, "--help").stdout
-        words = ("0.999; less", f"[default: {self.num_epochs}]", "bf16 on a GPU, else float32")
+        words = ("0.999; lower", f"[default: {self.num_epochs}]", "bf16 on a GPU, else float32")
         for part in (*words, *self.help_words):
             assert part in shown
         assert f"fwnet train {self.command} --data photos --" in shown

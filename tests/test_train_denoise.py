@@ -73,7 +73,7 @@ class TestSettings(Denoise, SettingsConformance):
 
     def test_help_for_coders_shows_another_recipe(self):
         coder = run("train", "coder", "--help").stdout
-        assert "0.999; less" not in coder
+        assert "0.999; lower" not in coder
         assert "[default: 100]" in coder
 
 

@@ -43,7 +43,7 @@ class TestUpscale(ImageCommandConformance):
     help_words = (
         "fwnet upscale small.jpg large.png --scale 4",
         "fwnet upscale photos/ large/ --compare",
-        "3, or that of --model",
+        "3; with --model, its own",
     )
 
     def save_network(self, path):
