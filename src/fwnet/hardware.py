@@ -49,3 +49,8 @@ def _processor_models() -> Iterator[str]:
         for line in cpuinfo.read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 yield line.partition(":")[2].strip()
+
+
+def is_exporting() -> bool:
+    """Return whether torch.export is tracing. (Some versions of dynamo say so when compiling.)"""
+    return torch.compiler.is_exporting() and not torch.compiler.is_dynamo_compiling()

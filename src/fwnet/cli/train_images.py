@@ -52,6 +52,12 @@ class NetworkOptions:
     model: str | None = option(None, "Class of the network.")
     num_layers: int | None = option(None, "Number of layers.")
     channels: int | None = option(None, "Number of feature channels per layer.", shown="64")
+    reduction: int | None = option(
+        None,
+        "Work at 1/N of the height and width, on N² planes: 2 is four times as fast.",
+        shown="1",
+        metavar="N",
+    )
     plain: bool = option(
         False,
         "As in the authors' code: predict the image, not its difference from the input.",
@@ -94,6 +100,7 @@ def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
             seed=TrainingConfig(**settings).seed,
             num_layers=chosen["num_layers"],
             channels=chosen["channels"],
+            reduction=chosen["reduction"],
             plain=chosen["plain"] or None,
             p=chosen["p"],
             learn_p=False if chosen["fixed_p"] else None,

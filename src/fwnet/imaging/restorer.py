@@ -30,7 +30,7 @@ from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.restoration import Denoising, Restoration, Upscaling
 from fwnet.zoo import TrainedModel, load_trained
 
-# Side of a tile in pixels that the network sees. With 16 layers of 64 maps, one of 384 × 384 takes
+# Side of a tile in places of a network, which are pixels or squares of them. With 16 layers of 64 maps, one of 384 × 384 takes
 # about 200 MB; larger ones are no faster on a CPU, and smaller ones do not fill a GPU.
 TILE_CPU = 384
 TILE_GPU = 1024
@@ -216,6 +216,7 @@ class Restorer:
                     halo=restoration.halo(network.model),
                     progress=report,
                     scale=restoration.scale,
+                    multiple=network.model.reduction,
                 )
         return output
 
@@ -239,7 +240,8 @@ class Restorer:
         model.to(self.device, memory_format=torch.channels_last)  # which is faster on a CPU
         usual = TILE_CPU if self.device.type == "cpu" else TILE_GPU
         seen = restoration.scale // model.scale  # enlargement before the network
-        return _Network(model.eval(), restoration, self.tile or max(1, usual // seen), self.device)
+        tile = self.tile or max(1, usual * model.reduction // seen)
+        return _Network(model.eval(), restoration, tile, self.device)
 
 
 def _trained(model: str | Path | ImageModel) -> TrainedModel:

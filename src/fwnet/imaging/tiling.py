@@ -26,14 +26,18 @@ class Tile:
     crop: tuple[slice, slice]
 
 
-def cut_tiles(height: int, width: int, size: int, halo: int) -> Iterator[Tile]:
+def cut_tiles(
+    height: int, width: int, size: int, halo: int, multiple: int = 1
+) -> Iterator[Tile]:
     """Cut an image into tiles of nearly the same size, none larger than size × size.
 
     The halo ends where the image does, so that a network sees zeros beyond the border of the image,
-    as it does for the whole image, and nowhere else.
+    as it does for the whole image, and nowhere else. Halos begin and, within the image, end at a
+    multiple of `multiple`: those of a network that works on squares of pixels.
     """
     for rows, columns in itertools.product(_cut(height, size), _cut(width, size)):
-        (top, down), (left, across) = _widen(rows, halo, height), _widen(columns, halo, width)
+        top, down = _widen(rows, halo, height, multiple)
+        left, across = _widen(columns, halo, width, multiple)
         yield Tile((rows, columns), (top, left), (down, across))
 
 
@@ -43,8 +47,9 @@ def _cut(length: int, size: int) -> list[slice]:
     return [slice(*pair) for pair in itertools.pairwise(edges)]
 
 
-def _widen(inner: slice, halo: int, length: int) -> tuple[slice, slice]:
-    start, stop = max(0, inner.start - halo), min(length, inner.stop + halo)
+def _widen(inner: slice, halo: int, length: int, multiple: int) -> tuple[slice, slice]:
+    start = max(0, inner.start - halo) // multiple * multiple
+    stop = min(length, -(-(inner.stop + halo) // multiple) * multiple)
     return slice(start, stop), slice(inner.start - start, inner.stop - start)
 
 
@@ -56,6 +61,7 @@ def apply_tiled(
     size: int,
     halo: int,
     scale: int = 1,
+    multiple: int = 1,
     progress: Callable[[int], object] = lambda _: None,
 ) -> None:
     """Write the output of a network for an image to `output`, of the same dtype.
@@ -71,11 +77,12 @@ def apply_tiled(
         size: The largest side of a tile, in pixels of the image, halo excluded.
         halo: How far away a pixel of the image can be and still change the result.
         scale: Scale factor of the result.
+        multiple: Where tiles with their halo may begin and end.
         progress: Called with the number of pixels of the result after every tile.
     """
     white = white_level(colors.dtype)
     height, width, _ = colors.shape
-    for tile in cut_tiles(height, width, size, halo):
+    for tile in cut_tiles(height, width, size, halo, multiple):
         seen = torch.from_numpy(as_unit_range(colors[tile.outer]))  # (h, w, channels)
         made = network(seen.permute(2, 0, 1)[None])[0].permute(1, 2, 0)
         made = made[_enlarged(tile.crop, scale)].clamp(0, 1)

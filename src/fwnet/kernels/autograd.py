@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
+from fwnet.hardware import is_exporting
 from fwnet.kernels import blocked, reference
 
 _KERNELS: dict[str, ModuleType] = {"reference": reference, "blocked": blocked}
@@ -42,10 +43,8 @@ def run(a: Tensor, *others: Any) -> Tensor:
 def select(u: Tensor, dim: int) -> str:
     """Return the name of the fastest kernel that supports u."""
     compiling = torch.compiler.is_compiling()
-    # An exported graph must consist of plain operators. (Some versions of dynamo report exporting
-    # when they compile.)
-    exporting = torch.compiler.is_exporting() and not torch.compiler.is_dynamo_compiling()
-    if _force_reference or exporting or u.ndim == 0:
+    # An exported graph must consist of plain operators.
+    if _force_reference or is_exporting() or u.ndim == 0:
         return "reference"
     if u.is_cuda and _HAS_TRITON:
         fits = u.dtype != torch.float64 and u.shape[dim] <= triton_ops.MAX_LENGTH

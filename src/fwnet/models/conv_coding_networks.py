@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv2d, pixel_shuffle, softplus
+from torch.nn.functional import conv2d, pixel_unshuffle, softplus
 
 from fwnet.checks import check_integer
 from fwnet.functional import soft_threshold
@@ -24,7 +24,8 @@ from fwnet.nn import Activation, Unrolled
 class ConvCodingNetwork(ConvolutionalModel):
     """W_0 for the image, W_1 … W_{T−1} for codes, W_R from codes to an image: all convolutions.
 
-    A code holds the `channels` values of one pixel. Subclasses implement the layers (`encode`) and
+    A code holds the `channels` values of one place: a pixel, or a square of `reduction` × `reduction`
+    pixels. Subclasses implement the layers (`encode`) and
     the kernels for a dictionary (`_set_atoms`). T layers have T + 1 convolutions from image to
     image. The initial kernels are normal, of variance 1/fan-in.
 
@@ -41,21 +42,26 @@ class ConvCodingNetwork(ConvolutionalModel):
         residual: bool,
         noise_level_input: bool,
         share_weights: bool,
-        scale: int = 1,
+        scale: int,
+        reduction: int,
     ) -> None:
         super().__init__(
-            in_channels, residual=residual, noise_level_input=noise_level_input, scale=scale
+            in_channels,
+            residual=residual,
+            noise_level_input=noise_level_input,
+            scale=scale,
+            reduction=reduction,
         )
         check_integer("num_layers", num_layers)
         check_integer("channels", channels)
         check_kernel_size(kernel_size)
         self.num_layers, self.channels, self.kernel_size = num_layers, channels, kernel_size
-        self.first = convolution(in_channels + noise_level_input, channels, kernel_size, bias=False)
+        self.first = convolution(self.in_planes, channels, kernel_size, bias=False)
         count = min(1, num_layers - 1) if share_weights else num_layers - 1
         self.others = nn.ModuleList(
             convolution(channels, channels, kernel_size, bias=False) for _ in range(count)
         )
-        self.last = convolution(channels, in_channels * scale**2, kernel_size, bias=False)
+        self.last = convolution(channels, self.out_planes, kernel_size, bias=False)
 
     @classmethod
     def from_dictionary(cls, dictionary: Tensor, num_layers: int, **options: Any) -> Self:
@@ -65,16 +71,19 @@ class ConvCodingNetwork(ConvolutionalModel):
         In the residual form W_R keeps its random values, since it predicts noise, not the image.
 
         Args:
-            dictionary: D, of shape (n, m), one atom per column; n = in_channels·k² numbers of a
-                patch, channel by channel and row by row.
+            dictionary: D, of shape (n, m), one atom per column; n = in_channels·(k·r)² numbers of a
+                patch, channel by channel and row by row, where r is the reduction.
             num_layers: T.
             options: The other arguments of the constructor.
         """
         kernel_size, in_channels = options.get("kernel_size", 3), options.get("in_channels", 1)
+        reduction = options.get("reduction", 1)
         check_kernel_size(kernel_size)
         check_integer("in_channels", in_channels)
+        check_integer("reduction", reduction)
         check_dictionary(dictionary)
-        n = in_channels * kernel_size**2
+        side = kernel_size * reduction
+        n = in_channels * side**2
         if dictionary.shape[0] != n:
             raise ValueError(
                 f"dictionary must have shape (n, m) with n = {n}, one atom per column, "
@@ -82,11 +91,11 @@ class ConvCodingNetwork(ConvolutionalModel):
             )
         options |= {"num_layers": num_layers, "channels": dictionary.shape[1]}
         network = cls(**options).to(dictionary)
-        atoms = dictionary.T.reshape(-1, in_channels, kernel_size, kernel_size)
+        atoms = pixel_unshuffle(dictionary.T.reshape(-1, in_channels, side, side), reduction)
         with torch.no_grad():
             network._set_atoms(atoms)
             if network.noise_level_input:
-                network.first.weight[:, in_channels:] = 0
+                network.first.weight[:, -1:] = 0
             if not network.residual:  # sub-pixels start as copies of their pixel
                 output = atoms.transpose(0, 1).flip(2, 3)
                 network.last.weight.copy_(output.repeat_interleave(network.scale**2, 0))
@@ -97,7 +106,7 @@ class ConvCodingNetwork(ConvolutionalModel):
 
         If `other` has no noise-level input, the noise level has no effect at first. If it is for
         gray images, three equal color channels give its result in each channel. W_R is not copied
-        from a network of another scale.
+        from a network of another scale. The reduction must be the same.
         """
         if type(other) is not type(self):
             raise ValueError(f"other must be a {type(self).__name__}, got a {type(other).__name__}")
@@ -105,9 +114,8 @@ class ConvCodingNetwork(ConvolutionalModel):
             raise ValueError("a network without a noise-level input cannot adopt one with it")
         state = dict(other.state_dict())
         copies = self.in_channels if other.in_channels == 1 else 1
-        kernels, level = state["first.weight"].split(
-            [other.in_channels, other.noise_level_input], 1
-        )
+        level_at = state["first.weight"].shape[1] - other.noise_level_input
+        kernels, level = state["first.weight"].tensor_split([level_at], 1)
         if self.noise_level_input and not other.noise_level_input:
             level = kernels.new_zeros(kernels.shape[0], 1, *kernels.shape[2:])
         state["first.weight"] = torch.cat([*[kernels / copies] * copies, level], 1)
@@ -126,11 +134,11 @@ class ConvCodingNetwork(ConvolutionalModel):
 
     @abstractmethod
     def _set_atoms(self, atoms: Tensor) -> None:
-        """Set W_0 and W_t to those of the algorithm, for atoms of shape (m, c, k, k)."""
+        """Set W_0 and W_t to those of the algorithm, for atoms of shape (m, planes, k, k)."""
 
     def _transform(self, x: Tensor) -> Tensor:
         y: Tensor = self.last(self.encode(x))
-        return y if self.scale == 1 else pixel_shuffle(y, self.scale)
+        return y
 
     def _matrices(self) -> list[nn.Conv2d]:
         """W_1 … W_{T−1}, or the shared one."""
@@ -160,6 +168,7 @@ class ConvFWNet(ConvCodingNetwork):
         in_channels: 1 for gray (default), 3 for color.
         kernel_size: The side of all kernels, odd (default 3).
         radius: The radius c of the ball at every pixel (default 1).
+        learn_radius: Whether every layer learns a radius of its own (default False).
         p: The exponent, or its initial value (default 1.5).
         learn_p: Whether p is learned (default True).
         p_per_layer: Whether every layer has its own p (default False). Not in the paper.
@@ -171,6 +180,8 @@ class ConvFWNet(ConvCodingNetwork):
         scale: Scale factor s (default 1): y is s times the height and width of x, and its pixels
             are the s² maps of W_R ∗ z (sub-pixel convolution). The paper's network gets an enlarged
             image instead.
+        reduction: r (default 1): with 2, the network works at half the height and width of x, on
+            four planes: a quarter of the work, and twice the reach. Not in the paper.
         skip: Whether every layer adds W_0 ∗ x (default True), or only the first.
         activation: "pool_p", or "relu" for max(−u, 0) instead.
         bounds: The interval of a learned p.
@@ -188,6 +199,7 @@ class ConvFWNet(ConvCodingNetwork):
         in_channels: int = 1,
         kernel_size: int = 3,
         radius: float = 1.0,
+        learn_radius: bool = False,
         p: float = 1.5,
         learn_p: bool = True,
         p_per_layer: bool = False,
@@ -197,6 +209,7 @@ class ConvFWNet(ConvCodingNetwork):
         residual: bool = True,
         noise_level_input: bool = False,
         scale: int = 1,
+        reduction: int = 1,
         skip: bool = True,
         activation: Activation = "pool_p",
         bounds: Sequence[float] = (1.001, 100.0),
@@ -213,6 +226,7 @@ class ConvFWNet(ConvCodingNetwork):
             noise_level_input=noise_level_input,
             share_weights=share_weights,
             scale=scale,
+            reduction=reduction,
         )
         low, high = bounds
         self.steps = Unrolled(
@@ -222,6 +236,7 @@ class ConvFWNet(ConvCodingNetwork):
             p_per_layer=p_per_layer,
             bounds=(low, high),
             radius=radius,
+            learn_radius=learn_radius,
             step_sizes=step_sizes,
             learn_step_sizes=learn_step_sizes,
             skip=skip,
@@ -252,7 +267,7 @@ class ConvFWNet(ConvCodingNetwork):
         return self.steps.watched()
 
     def _set_atoms(self, atoms: Tensor) -> None:
-        self.first.weight[:, : self.in_channels] = -atoms
+        self.first.weight[:, : atoms.shape[1]] = -atoms
         for layer in self._matrices():
             layer.weight.copy_(gram_kernels(atoms))
 
@@ -280,6 +295,7 @@ class ConvLISTA(ConvCodingNetwork):
         residual: bool = True,
         noise_level_input: bool = False,
         scale: int = 1,
+        reduction: int = 1,
         output_gain: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -292,6 +308,7 @@ class ConvLISTA(ConvCodingNetwork):
             noise_level_input=noise_level_input,
             share_weights=share_weights,
             scale=scale,
+            reduction=reduction,
         )
         self.raw_thresholds = nn.ParameterList(
             raw_thresholds(threshold, channels) for _ in range(num_layers)
@@ -316,7 +333,7 @@ class ConvLISTA(ConvCodingNetwork):
 
     def _set_atoms(self, atoms: Tensor) -> None:
         lipschitz = squared_norm(atoms)
-        self.first.weight[:, : self.in_channels] = atoms / lipschitz
+        self.first.weight[:, : atoms.shape[1]] = atoms / lipschitz
         for layer in self._matrices():
             layer.weight.copy_(-gram_kernels(atoms) / lipschitz)
             middle = self.kernel_size // 2

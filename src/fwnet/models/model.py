@@ -14,11 +14,12 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
+from torch.nn.functional import pad, pixel_shuffle, pixel_unshuffle
 
 from fwnet.checks import check_integer
 from fwnet.errors import FwnetError
 from fwnet.files import write_whole
-from fwnet.hardware import choose_device
+from fwnet.hardware import choose_device, is_exporting
 from fwnet.resize import REACH, enlarge
 from fwnet.version import __version__
 
@@ -99,13 +100,15 @@ class ImageModel(Model):
 
     Values are in [0, 1]. With a noise-level input f gets one more channel, which holds σ at every
     pixel, so that one network serves all σ. With a `scale` s > 1, y has s·h × s·w pixels, and f(x)
-    is added to x enlarged bicubically.
+    is added to x enlarged bicubically. With a `reduction` r > 1, f works on 1/r of the height and
+    width: it sees the r² pixels of every r × r square of x as r² planes.
 
     Attributes:
         in_channels: The channels of x and y: 1 for gray, 3 for color.
         residual: Whether f(x) is added to x.
         noise_level_input: Whether `forward` needs σ.
         scale: Scale factor: y is `scale` times the height and width of x.
+        reduction: The side of the squares of x that f takes as one place.
         receptive_radius: The largest distance, in pixels of x, at which a pixel of x affects a
             pixel of y.
         multiply_adds: The number of multiplications with weights per pixel of y.
@@ -115,15 +118,33 @@ class ImageModel(Model):
     residual: bool
     noise_level_input: bool
     scale: int
+    reduction: int
 
     def __init__(
-        self, in_channels: int, *, residual: bool, noise_level_input: bool, scale: int = 1
+        self,
+        in_channels: int,
+        *,
+        residual: bool,
+        noise_level_input: bool,
+        scale: int = 1,
+        reduction: int = 1,
     ) -> None:
         super().__init__()
         check_integer("in_channels", in_channels)
         check_integer("scale", scale)
+        check_integer("reduction", reduction)
         self.in_channels, self.residual = in_channels, residual
-        self.noise_level_input, self.scale = noise_level_input, scale
+        self.noise_level_input, self.scale, self.reduction = noise_level_input, scale, reduction
+
+    @property
+    def in_planes(self) -> int:
+        """The channels that f sees, that of the noise level included."""
+        return self.in_channels * self.reduction**2 + self.noise_level_input
+
+    @property
+    def out_planes(self) -> int:
+        """The channels of f(x)."""
+        return self.in_channels * (self.scale * self.reduction) ** 2
 
     @property
     @abstractmethod
@@ -137,7 +158,7 @@ class ImageModel(Model):
 
     @abstractmethod
     def _transform(self, x: Tensor) -> Tensor:
-        """Return f(x), of the size of y; x includes the noise level, if any."""
+        """Return f(x) as planes, (batch, out_planes, h/r, w/r), of planes of x and σ, if any."""
 
     def forward(self, x: Tensor, sigma: float | Tensor | None = None) -> Tensor:
         """Return y, (batch, channel, scale·h, scale·w).
@@ -150,10 +171,24 @@ class ImageModel(Model):
                 f"x must have shape (batch, {self.in_channels}, height, width), "
                 f"got {tuple(x.shape)}"
             )
-        y = self._transform(self._with_noise_level(x, sigma))
+        height, width = (self.scale * length for length in x.shape[-2:])
+        y = self._transform(self._with_noise_level(self._planes(x), sigma))
+        if self.scale * self.reduction > 1:
+            y = pixel_shuffle(y, self.scale * self.reduction)[..., :height, :width]
         if not self.residual:
             return y
         return y + (x if self.scale == 1 else enlarge(x, self.scale))
+
+    def _planes(self, x: Tensor) -> Tensor:
+        """Return (batch, channel·r², h/r, w/r); the last row and column fill up the squares."""
+        r = self.reduction
+        if r == 1:
+            return x
+        # An exported graph, which serves all sizes, pads by as many pixels whatever the size.
+        if is_exporting() or any(length % r for length in x.shape[-2:]):
+            height, width = (-(-length // r) * r for length in x.shape[-2:])
+            x = pad(x, (0, r - 1, 0, r - 1), mode="replicate")[..., :height, :width]
+        return pixel_unshuffle(x, r)
 
     def _with_noise_level(self, x: Tensor, sigma: float | Tensor | None) -> Tensor:
         if (sigma is not None) != self.noise_level_input:
@@ -179,14 +214,16 @@ class ConvolutionalModel(ImageModel):
 
     @property
     def receptive_radius(self) -> int:
-        """The sum of the radii of the kernels; at least that of the enlargement of x, if any."""
+        """r·(sum of the radii of the kernels) + r − 1; at least that of the enlargement, if any."""
         radius = sum(one.kernel_size[0] // 2 for one in self._chain())
+        radius = self.reduction * (radius + 1) - 1  # from one end of a square to the other
         return max(radius, REACH) if self.residual and self.scale > 1 else radius
 
     @property
     def multiply_adds(self) -> int:
-        """The number of weights per pixel of x, divided by the number of pixels it becomes."""
-        return round(sum(one.weight.numel() for one in self._chain()) / self.scale**2)
+        """The number of weights per place, divided by the number of pixels of y it becomes."""
+        pixels = (self.scale * self.reduction) ** 2
+        return round(sum(one.weight.numel() for one in self._chain()) / pixels)
 
 
 def convolution(in_channels: int, out_channels: int, kernel_size: int, bias: bool) -> nn.Conv2d:

@@ -35,6 +35,7 @@ class DnCNN(ConvolutionalModel):
         batch_norm: Whether inner convolutions are normalized (default True).
         noise_level_input: Whether the first convolution gets one more channel, which holds σ
             (default False).
+        reduction: As in `ConvFWNet` (default 1).
         output_gain: The initial scale of W_L: its entries are N(0, gain²/fan-in) (default 1). With
             batch normalization 0.1 learns much faster.
         generator: The random generator of the initial weights.
@@ -49,14 +50,17 @@ class DnCNN(ConvolutionalModel):
         kernel_size: int = 3,
         batch_norm: bool = True,
         noise_level_input: bool = False,
+        reduction: int = 1,
         output_gain: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(in_channels, residual=True, noise_level_input=noise_level_input)
+        super().__init__(
+            in_channels, residual=True, noise_level_input=noise_level_input, reduction=reduction
+        )
         check_integer("channels", channels)
         check_kernel_size(kernel_size)
         check_integer("num_layers", num_layers, least=2)
-        widths = [in_channels + noise_level_input] + [channels] * (num_layers - 1)
+        widths = [self.in_planes] + [channels] * (num_layers - 1)
         self.hidden = nn.ModuleList(
             convolution(before, after, kernel_size, bias=not batch_norm)
             for before, after in itertools.pairwise(widths)
@@ -64,7 +68,7 @@ class DnCNN(ConvolutionalModel):
         self.norms = nn.ModuleList(
             nn.BatchNorm2d(channels) for _ in range(num_layers - 2 if batch_norm else 0)
         )
-        self.last = convolution(channels, in_channels, kernel_size, bias=False)
+        self.last = convolution(channels, self.out_planes, kernel_size, bias=False)
         set_normal(as_convolutions(self.hidden), 2**0.5, generator)
         set_normal([self.last], output_gain, generator)
 

@@ -23,6 +23,7 @@ class Settings:
         learning_rate: Its initial learning rate.
         residual: Only networks with this value; None for both.
         batch_norm: Only networks with this value; None for both.
+        reduction: Only networks with this value; None for all.
         max_layers: Only networks of at most this many layers.
         clip_norm: Largest norm of a gradient; None for that of the recipe.
         output_gain: Scale of the initial weights of the last layer; None for the network's default.
@@ -32,6 +33,7 @@ class Settings:
     learning_rate: float
     residual: bool | None = None
     batch_norm: bool | None = None
+    reduction: int | None = None
     max_layers: float = math.inf
     clip_norm: float | None = None
     output_gain: float | None = None
@@ -42,6 +44,7 @@ class Settings:
             self.model in (None, model)
             and self.residual in (None, config.get("residual", True))
             and self.batch_norm in (None, config.get("batch_norm", True))
+            and self.reduction in (None, config.get("reduction", 1))
             and config.get("num_layers", 1) <= self.max_layers
         )
 
@@ -52,6 +55,7 @@ class Settings:
             self.model or "others",
             "--plain" if self.residual is False else "",
             "--no-batch-norm" if self.batch_norm is False else "",
+            f"--reduction {self.reduction}" if self.reduction else "",
             f"up to {self.max_layers} layers" if self.max_layers < math.inf else "",
         ]
         return " ".join(part for part in parts if part)
