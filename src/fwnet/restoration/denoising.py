@@ -18,6 +18,8 @@ MODELS = {1: "conv_fwnet_t16.denoise_gray", 3: "conv_fwnet_t16.denoise_color"}
 LARGEST_SIGMA = 55 / 255  # assumed for model files that do not say what they were trained for
 LEAST_SIGMA = 1 / 255  # lower bound of the divisor in the loss
 VALIDATED_AT = (15 / 255, 25 / 255, 50 / 255)  # those inside the interval are used
+SMALL_OUTPUT = {"output_gain": 0.1}
+HALF_RESOLUTION = {"radius": 2.0, "learn_radius": True, **SMALL_OUTPUT}
 
 RECIPE = Recipe(
     networks={
@@ -31,14 +33,14 @@ RECIPE = Recipe(
     # Other depths use the row of the most similar network. With batch norm, the output of DnCNN
     # would be far too large at first: hence the gain.
     rows=[
-        Settings("ConvFWNet", 8e-3, reduction=2),
+        Settings("ConvFWNet", 8e-3, reduction=2, arguments=HALF_RESOLUTION),
         Settings("ConvFWNet", 16e-3, residual=False, max_layers=4),
         Settings("ConvFWNet", 8e-3, max_layers=4),
         Settings("ConvFWNet", 4e-3),
         Settings("ConvLISTA", 8e-3),
         Settings("DnCNN", 1e-3, batch_norm=False),
-        Settings("DnCNN", 4e-3, max_layers=5, output_gain=0.1),
-        Settings("DnCNN", 2e-3, output_gain=0.1),
+        Settings("DnCNN", 4e-3, max_layers=5, arguments=SMALL_OUTPUT),
+        Settings("DnCNN", 2e-3, arguments=SMALL_OUTPUT),
     ],
     num_epochs=10,
     batch_size=128,

@@ -3,7 +3,7 @@
 import inspect
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -26,7 +26,7 @@ class Settings:
         reduction: Only networks with this value; None for all.
         max_layers: Only networks of at most this many layers.
         clip_norm: Largest norm of a gradient; None for that of the recipe.
-        output_gain: Scale of the initial weights of the last layer; None for the network's default.
+        arguments: Of the network's constructor, where they differ from its defaults.
     """
 
     model: str | None
@@ -36,7 +36,7 @@ class Settings:
     reduction: int | None = None
     max_layers: float = math.inf
     clip_norm: float | None = None
-    output_gain: float | None = None
+    arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def fits(self, model: str, config: Mapping[str, Any]) -> bool:
         """Return whether the row is for a network with these arguments."""
@@ -192,9 +192,8 @@ class Recipe:
             _check_same(start, {"model": name, **given})
             defaults = start.config
         config = {**defaults, **given, **(changes or {})}
-        gain = self.row(name, _with_defaults(name, config)).output_gain
-        if start is None and gain is not None:
-            config["output_gain"] = gain
+        if start is None:
+            config = {**self.row(name, _with_defaults(name, config)).arguments, **config}
         if not config.get("learn_p", True) and config.get("p", 1.5) in (1, math.inf):
             raise ValueError(
                 "p must be > 1 and finite where it is not learned, such as 1.01, got "

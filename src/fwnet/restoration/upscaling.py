@@ -28,6 +28,7 @@ DEFAULT_SCALE = 3
 MODELS = {scale: f"conv_fwnet_t19.upscale_x{scale}" for scale in (2, 3, 4)}
 SMALLER_COPIES = (0.9, 0.8, 0.7, 0.6)  # of the height and width
 LEAST_CROP = 3  # in multiples of the scale: something must remain without the border
+SMALL_OUTPUT = {"output_gain": 0.1}
 
 RECIPE = Recipe(
     networks={"ConvFWNet": {"num_layers": 19}, "VDSR": {"batch_norm": False}, "SRCNN": {}},
@@ -39,10 +40,10 @@ RECIPE = Recipe(
     rows=[
         Settings("ConvFWNet", 16e-3, residual=False, max_layers=4),
         Settings("ConvFWNet", 4e-3, residual=False),
-        Settings("ConvFWNet", 2e-3, max_layers=4, output_gain=0.1),
-        Settings("ConvFWNet", 4e-3, output_gain=0.1),
-        Settings("VDSR", 1e-3, batch_norm=False, clip_norm=0.003, output_gain=0.1),
-        Settings("VDSR", 1e-3, output_gain=0.1),
+        Settings("ConvFWNet", 2e-3, max_layers=4, arguments=SMALL_OUTPUT),
+        Settings("ConvFWNet", 4e-3, arguments=SMALL_OUTPUT),
+        Settings("VDSR", 1e-3, batch_norm=False, clip_norm=0.003, arguments=SMALL_OUTPUT),
+        Settings("VDSR", 1e-3, arguments=SMALL_OUTPUT),
         Settings("SRCNN", 2e-3, clip_norm=0.1),
     ],
     num_epochs=20,
