@@ -20,6 +20,7 @@ def tiled(network, image, size, halo, told=None):
             output,
             size=size,
             halo=halo,
+            multiple=getattr(network, "reduction", 1),
             progress=(lambda count: None) if told is None else told.append,
         )
     return output
@@ -35,17 +36,19 @@ def picture(height, width, channels=1, seed=0):
 lengths = st.integers(1, 60)
 
 
-@given(lengths, lengths, st.integers(1, 70), st.integers(0, 20))
-def test_tiles_cover_every_pixel_once_and_see_exactly_the_halo(height, width, size, halo):
+@given(lengths, lengths, st.integers(1, 70), st.integers(0, 20), st.integers(1, 3))
+def test_tiles_cover_every_pixel_once_and_see_exactly_the_halo(height, width, size, halo, multiple):
     covered = np.zeros((height, width), int)
-    for tile in cut_tiles(height, width, size, halo):
+    for tile in cut_tiles(height, width, size, halo, multiple):
         covered[tile.inner] += 1
         for inner, outer, crop, length in zip(
             tile.inner, tile.outer, tile.crop, (height, width), strict=True
         ):
             assert 0 < inner.stop - inner.start <= size
-            assert outer.start == max(0, inner.start - halo)
-            assert outer.stop == min(length, inner.stop + halo)
+            assert outer.start % multiple == 0
+            assert outer.stop % multiple == 0 or outer.stop == length
+            assert 0 <= max(0, inner.start - halo) - outer.start < multiple
+            assert 0 <= outer.stop - min(length, inner.stop + halo) < multiple
             assert outer.start + crop.start == inner.start
             assert crop.stop - crop.start == inner.stop - inner.start
     assert (covered == 1).all()
@@ -58,13 +61,19 @@ def test_tiles_cover_every_pixel_once_and_see_exactly_the_halo(height, width, si
     st.integers(1, 5),
     st.sampled_from([1, 3, 5]),
     st.sampled_from([1, 3]),
+    st.integers(1, 3),
 )
 @settings(max_examples=40)
-def test_tiled_is_whole(height, width, size, depth, kernel_size, channels):
+def test_tiled_is_whole(height, width, size, depth, kernel_size, channels, reduction):
     size = max(size, height // 4, width // 4)  # so that there are not hundreds
     generator = torch.Generator().manual_seed(0)
     network = ConvFWNet(
-        depth, 6, in_channels=channels, kernel_size=kernel_size, generator=generator
+        depth,
+        6,
+        in_channels=channels,
+        kernel_size=kernel_size,
+        reduction=reduction,
+        generator=generator,
     )
     image = picture(height, width, channels)
     halo = network.receptive_radius

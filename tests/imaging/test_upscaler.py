@@ -41,7 +41,7 @@ class Bicubic(ConvFWNet):
 
     def _transform(self, x):
         self.seen = x
-        return torch.zeros(*x.shape[:-2], *(self.scale * side for side in x.shape[-2:]))
+        return torch.zeros(len(x), self.out_planes, *x.shape[-2:])
 
 
 del MODELS["Bicubic"]  # which lists what is published

@@ -213,7 +213,8 @@ class ImageConformance(ModelConformance):
     """Subclasses name the `options`, the `smallest` side of an image, and where there are `places`.
 
     A place is where the network meets its weights once: every pixel of y, or every patch. With a
-    `scale` among the options y is so many times as high and wide as x.
+    `scale` among the options y is so many times as high and wide as x, and with a `reduction` a
+    place is a square of pixels.
     """
 
     options: dict = {}
@@ -241,12 +242,17 @@ class ImageConformance(ModelConformance):
     def scale(self):
         return self.options.get("scale", 1)
 
+    @property
+    def reduction(self):
+        return self.options.get("reduction", 1)
+
     def shape(self, x):
         """That of y."""
         batch, channels, height, width = x.shape
         return batch, channels, self.scale * height, self.scale * width
 
     def places(self, height, width):
+        height, width = (-(-side // self.reduction) * self.reduction for side in (height, width))
         return self.scale**2 * height * width
 
     def test_shapes(self):
@@ -281,27 +287,28 @@ class ImageConformance(ModelConformance):
     def check_receptive_radius(self, network):
         network.double()
         radius = network.receptive_radius
-        side = 2 * radius + 5
-        middle = side // 2
+        middle = (radius + 2) // self.reduction * self.reduction + self.reduction
+        side = 2 * middle + 1
         x = self.images(1, network.in_channels, side, side).double()
         noise = self.images(1, network.in_channels, side, side, seed=2).double()
 
-        made = slice(self.scale * middle, self.scale * (middle + 1))  # of the pixel in the middle
-
-        def pixel(x):
+        def pixel(x, place):
+            made = slice(self.scale * place, self.scale * (place + 1))
             with torch.no_grad():
                 return network(*self.arguments(x))[:, :, made, made]
 
-        beyond = noise.clone()
-        inside = slice(middle - radius, middle + radius + 1)
-        beyond[:, :, inside, inside] = x[:, :, inside, inside]
-        assert torch.equal(pixel(beyond), pixel(x))
-        for axis, distance in ((2, radius), (2, -radius), (3, radius), (3, -radius)):
-            changed = x.clone()
-            line = [slice(None)] * 4
-            line[axis] = middle + distance
-            changed[tuple(line)] = noise[tuple(line)]
-            assert not torch.equal(pixel(changed), pixel(x)), (axis, distance)
+        # A square of pixels in the middle: the first looks farthest ahead, the last farthest back.
+        for place, distance in ((middle, radius), (middle + self.reduction - 1, -radius)):
+            beyond = noise.clone()
+            inside = slice(place - radius, place + radius + 1)
+            beyond[:, :, inside, inside] = x[:, :, inside, inside]
+            assert torch.equal(pixel(beyond, place), pixel(x, place))
+            for axis in (2, 3):
+                changed = x.clone()
+                line = [slice(None)] * 4
+                line[axis] = place + distance
+                changed[tuple(line)] = noise[tuple(line)]
+                assert not torch.equal(pixel(changed, place), pixel(x, place)), (axis, distance)
 
     def test_multiply_adds_are_those_that_torch_counts(self):
         network = self.make()
@@ -309,18 +316,21 @@ class ImageConformance(ModelConformance):
         with FlopCounterMode(display=False) as counter, torch.no_grad():
             network(*self.arguments(x))
         exact = counter.get_total_flops() / (2 * 2 * self.places(12, 9))
-        assert network.multiply_adds == (exact if self.scale == 1 else round(exact))
+        assert network.multiply_adds == round(exact)
 
     def test_what_moves_in_moves_out(self):
         """Away from the border, where zeros are not moved."""
         network = self.make().double()
         radius = network.receptive_radius
-        side = 2 * radius + 6
+        side = 2 * (radius + 3 * self.reduction)
         x = self.images(2, network.in_channels, side, side).double()
         with torch.no_grad():
-            y, moved = (network(*self.arguments(one)) for one in (x, x.roll((2, 1), (2, 3))))
-        y = y.roll((2 * self.scale, self.scale), (2, 3))
-        inside = slice(self.scale * (radius + 2), self.scale * (side - radius))
+            down, across = 2 * self.reduction, self.reduction
+            y, moved = (
+                network(*self.arguments(one)) for one in (x, x.roll((down, across), (2, 3)))
+            )
+        y = y.roll((self.scale * down, self.scale * across), (2, 3))
+        inside = slice(self.scale * (radius + down), self.scale * (side - radius))
         torch.testing.assert_close(moved[:, :, inside, inside], y[:, :, inside, inside])
 
     def test_bfloat16_does_what_float32_does(self, x):
@@ -383,14 +393,15 @@ class LayeredConformance(ConvolutionalConformance):
         size, channels = self.options.get("kernel_size", 3), self.options["channels"]
         assert told.num_parameters - without.num_parameters == channels * size**2
         more = told.multiply_adds - without.multiply_adds
-        assert abs(more - channels * size**2 / self.scale**2) < 1  # both are rounded
+        pixels = (self.scale * self.reduction) ** 2
+        assert abs(more - channels * size**2 / pixels) < 1  # both are rounded
         assert told.receptive_radius == without.receptive_radius
 
     @pytest.mark.parametrize("size", [1, 5])
     def test_kernels_of_other_sizes(self, size, x):
         network = self.make(kernel_size=size)
         assert network(*self.arguments(x)).shape == self.shape(x)
-        radius = len(network._chain()) * (size // 2)
+        radius = self.reduction * (len(network._chain()) * (size // 2) + 1) - 1
         enlarges = network.residual and self.scale > 1
         assert network.receptive_radius == (max(radius, REACH) if enlarges else radius)
 
@@ -439,9 +450,9 @@ class ConvCodingConformance(LayeredConformance):
             assert kernels == [
                 (channels, network.first.in_channels, size, size),
                 *[(channels, channels, size, size)] * inner,
-                (network.in_channels * self.scale**2, channels, size, size),
+                (network.out_planes, channels, size, size),
             ]
-            assert network.receptive_radius == (layers + 1) * (size // 2)
+            assert network.receptive_radius == self.reduction * ((layers + 1) * (size // 2) + 1) - 1
 
     def test_sharing_changes_what_is_kept_and_not_what_is_computed(self, x):
         shared, separate = (self.make(share_weights=share) for share in (True, False))
@@ -458,20 +469,24 @@ class ConvCodingConformance(LayeredConformance):
             if "step_sizes" in self.options:
                 options["step_sizes"] = [0.5]
             network = self.make(**options)
-            assert network.receptive_radius == 2 * (network.kernel_size // 2)
+            radius = self.reduction * (2 * (network.kernel_size // 2) + 1) - 1
+            assert network.receptive_radius == radius
             assert network(*self.arguments(x)).shape == self.shape(x)
 
-    def test_codes_have_a_place_for_every_pixel(self, x):
-        network = self.make(noise_level_input=False)
-        code = network.encode(x)
-        assert code.shape == (5, network.channels, 5, 4)
-        maps, y = network.last(code), network(x)
+    def test_codes_have_a_place_for_every_pixel_or_square_of_pixels(self, x):
+        network = self.make()
+        code = network.encode(*self.arguments(x))
+        height, width = (-(-side // self.reduction) for side in (5, 4))
+        assert code.shape == (5, network.channels, height, width)
+        maps, y = network.last(code), network(*self.arguments(x))
         if network.residual:
             y = y - enlarge(x, self.scale)
         for channel in range(network.in_channels):
-            for row, column in itertools.product(range(self.scale), repeat=2):
-                wanted = maps[:, (channel * self.scale + row) * self.scale + column]
-                pixels = y[:, channel, row :: self.scale, column :: self.scale]
+            side = self.scale * self.reduction
+            for row, column in itertools.product(range(side), repeat=2):
+                pixels = y[:, channel, row::side, column::side]
+                wanted = maps[:, (channel * side + row) * side + column]
+                wanted = wanted[:, : pixels.shape[1], : pixels.shape[2]]
                 torch.testing.assert_close(pixels, wanted, rtol=1e-5, atol=1e-6)
 
     def test_without_residual_the_output_is_what_is_rebuilt(self, x):
@@ -491,6 +506,19 @@ class ConvCodingConformance(LayeredConformance):
             kind.from_dictionary(torch.full((9, 4), torch.inf), 2)
         with pytest.raises(ValueError, match="kernel_size must be an odd integer"):
             kind.from_dictionary(torch.ones(9, 4), 2, kernel_size=2)
+
+    @pytest.mark.parametrize("reduction", [2, 3])
+    def test_atoms_at_a_reduction_are_patches_of_the_image(self, reduction):
+        """The first layer compares a square's neighborhood of k·r × k·r pixels with every atom."""
+        side, channels = 3 * reduction, 2
+        dictionary = torch.randn(channels * side**2, 5, generator=generator(0)).double()
+        options = {"in_channels": channels, "reduction": reduction}
+        network = MODELS[self.model].from_dictionary(dictionary, 1, **options)
+        x = self.images(1, channels, 2 * side, 2 * side).double()
+        patch = x[0, :, reduction : reduction + side, 0:side].flatten()  # around place (2, 1)
+        seen = network.first(network._seen(x, None))[0, :, 2, 1]
+        matched = dictionary.T @ patch
+        torch.testing.assert_close(seen * (matched @ seen) / (seen @ seen), matched)
 
     def test_a_network_from_a_dictionary_does_not_see_its_noise_level_yet(self, x):
         dictionary = torch.randn(9, 4, generator=generator(0))
@@ -534,8 +562,7 @@ class ConvCodingConformance(LayeredConformance):
             kept = color.last.weight.clone()
             color.adopt(other)
             assert torch.equal(color.last.weight, kept)
-            seen = torch.cat([x.repeat(1, 3, 1, 1), torch.full_like(x, 0.3)], 1)
-            torch.testing.assert_close(color.encode(seen), other.encode(x))
+            torch.testing.assert_close(color.encode(x.repeat(1, 3, 1, 1), 0.3), other.encode(x))
 
     def test_from_a_dictionary_sub_pixels_begin_as_copies_of_their_pixel(self):
         dictionary = torch.randn(3 * 9, 4, generator=generator(0))

@@ -81,6 +81,30 @@ class TestConvFWNetSubPixelWithoutResidual(ConvCodingConformance):
     }
 
 
+class TestConvFWNetAtHalfResolution(CompileConformance, ExportConformance, ConvCodingConformance):
+    """As on the shelf, in small."""
+
+    model = "ConvFWNet"
+    options = {
+        "num_layers": 2,
+        "channels": 4,
+        "in_channels": 3,
+        "noise_level_input": True,
+        "reduction": 2,
+        "learn_radius": True,
+        "radius": 2.0,
+    }
+    # An image that is one square has a graph of its own.
+    dynamic_axes = {0: ("batch", 2), 2: ("height", 3), 3: ("width", 3)}
+
+
+class TestConvFWNetAtAThirdThatDoubles(ConvCodingConformance):
+    """Reduction and scale at once."""
+
+    model = "ConvFWNet"
+    options = {"num_layers": 2, "channels": 4, "reduction": 3, "scale": 2}
+
+
 class TestConvLISTA(ExportConformance, ConvCodingConformance):
     model = "ConvLISTA"
 
@@ -88,6 +112,16 @@ class TestConvLISTA(ExportConformance, ConvCodingConformance):
 class TestConvLISTASubPixel(ConvCodingConformance):
     model = "ConvLISTA"
     options = {"num_layers": 2, "channels": 4, "scale": 2}
+
+
+class TestConvLISTAAtHalfResolution(ConvCodingConformance):
+    model = "ConvLISTA"
+    options = {"num_layers": 2, "channels": 4, "reduction": 2}
+
+
+class TestDnCNNAtHalfResolution(LayeredConformance):
+    model = "DnCNN"
+    options = {"num_layers": 3, "channels": 4, "reduction": 2}
 
 
 class TestDnCNN(ExportConformance, LayeredConformance):
@@ -452,19 +486,20 @@ def test_a_sub_pixel_network_takes_a_ninth_of_the_multiplications():
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
-def test_a_sub_pixel_network_in_onnx(tmp_path):
+@pytest.mark.parametrize("option", ["scale", "reduction"])
+def test_networks_of_every_resolution_in_onnx(option, tmp_path):
     import onnxruntime
 
-    network = ConvFWNet(2, 4, scale=3).eval()
+    network = ConvFWNet(2, 4, **{option: 3}).eval()
     path = tmp_path / "m.onnx"
     axes = {
-        axis: torch.export.Dim(name, min=2, max=1000)
+        axis: torch.export.Dim(name, min=2 if axis == 0 else 4, max=1000)
         for axis, name in ((0, "batch"), (2, "height"), (3, "width"))
     }
     x = images(2, 1, 5, 4).float()
     torch.onnx.export(network, (x,), path, dynamo=True, dynamic_shapes=(axes,), verbose=False)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    for shape in ((3, 1, 8, 7), (2, 1, 2, 3)):
+    for shape in ((3, 1, 8, 7), (2, 1, 4, 9)):
         more = images(*shape, seed=1).float()
         (y,) = session.run(None, {session.get_inputs()[0].name: more.numpy()})
         np.testing.assert_allclose(y, network(more).detach().numpy(), rtol=1e-4, atol=1e-5)

@@ -44,7 +44,7 @@ class JpegRepair(Restoration):
     train_options = QualityOptions
     recipe = Recipe(
         networks={"ConvFWNet": {"num_layers": 3}},
-        rows=[Settings("ConvFWNet", 4e-3, output_gain=0.1)],
+        rows=[Settings("ConvFWNet", 4e-3, arguments={"output_gain": 0.1})],
         num_epochs=2,
         batch_size=4,
         clip_norm=0.1,

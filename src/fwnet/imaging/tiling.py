@@ -26,9 +26,7 @@ class Tile:
     crop: tuple[slice, slice]
 
 
-def cut_tiles(
-    height: int, width: int, size: int, halo: int, multiple: int = 1
-) -> Iterator[Tile]:
+def cut_tiles(height: int, width: int, size: int, halo: int, multiple: int = 1) -> Iterator[Tile]:
     """Cut an image into tiles of nearly the same size, none larger than size × size.
 
     The halo ends where the image does, so that a network sees zeros beyond the border of the image,

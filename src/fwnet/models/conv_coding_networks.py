@@ -24,10 +24,10 @@ from fwnet.nn import Activation, Unrolled
 class ConvCodingNetwork(ConvolutionalModel):
     """W_0 for the image, W_1 … W_{T−1} for codes, W_R from codes to an image: all convolutions.
 
-    A code holds the `channels` values of one place: a pixel, or a square of `reduction` × `reduction`
-    pixels. Subclasses implement the layers (`encode`) and
-    the kernels for a dictionary (`_set_atoms`). T layers have T + 1 convolutions from image to
-    image. The initial kernels are normal, of variance 1/fan-in.
+    A code holds the `channels` values of one place: a pixel or, with a `reduction`, a square of
+    pixels. Subclasses implement the layers (`_encode`) and the kernels for a dictionary
+    (`_set_atoms`). T layers have T + 1 convolutions from image to image. The initial kernels are
+    normal, of variance 1/fan-in.
 
     The arguments are those of `ConvFWNet`.
     """
@@ -128,16 +128,20 @@ class ConvCodingNetwork(ConvolutionalModel):
             lines = str(error).strip().splitlines()
             raise ValueError(f"the networks do not fit each other: {lines[-1].strip()}") from error
 
+    def encode(self, x: Tensor, sigma: float | Tensor | None = None) -> Tensor:
+        """Return the codes, (batch, m, h/r, w/r), of images; arguments are those of `forward`."""
+        return self._encode(self._seen(x, sigma))
+
     @abstractmethod
-    def encode(self, x: Tensor) -> Tensor:
-        """Return the codes, (batch, m, h, w), of images and their noise level, if any."""
+    def _encode(self, seen: Tensor) -> Tensor:
+        """Return the codes of what the network sees."""
 
     @abstractmethod
     def _set_atoms(self, atoms: Tensor) -> None:
         """Set W_0 and W_t to those of the algorithm, for atoms of shape (m, planes, k, k)."""
 
     def _transform(self, x: Tensor) -> Tensor:
-        y: Tensor = self.last(self.encode(x))
+        y: Tensor = self.last(self._encode(x))
         return y
 
     def _matrices(self) -> list[nn.Conv2d]:
@@ -246,9 +250,8 @@ class ConvFWNet(ConvCodingNetwork):
         )
         self._set_normal(output_gain, generator)
 
-    def encode(self, x: Tensor) -> Tensor:
-        """Return the codes, (batch, m, h, w), of images and their noise level, if any."""
-        codes: Tensor = self.steps(self.first(x), self._matrices())
+    def _encode(self, seen: Tensor) -> Tensor:
+        codes: Tensor = self.steps(self.first(seen), self._matrices())
         return codes
 
     @property
@@ -315,9 +318,8 @@ class ConvLISTA(ConvCodingNetwork):
         )
         self._set_normal(output_gain, generator)
 
-    def encode(self, x: Tensor) -> Tensor:
-        """Return the codes, (batch, m, h, w), of images and their noise level, if any."""
-        b = self.first(x)
+    def _encode(self, seen: Tensor) -> Tensor:
+        b = self.first(seen)
         thresholds = [softplus(raw).reshape(-1, 1, 1).to(b.dtype) for raw in self.raw_thresholds]
         z = soft_threshold(b, thresholds[0])
         matrices = self._matrices()

@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
-from torch.nn.functional import pad, pixel_shuffle, pixel_unshuffle
+from torch.nn.functional import pixel_shuffle
 
 from fwnet.checks import check_integer
 from fwnet.errors import FwnetError
@@ -158,7 +158,7 @@ class ImageModel(Model):
 
     @abstractmethod
     def _transform(self, x: Tensor) -> Tensor:
-        """Return f(x) as planes, (batch, out_planes, h/r, w/r), of planes of x and σ, if any."""
+        """Return f(x) as planes, (batch, out_planes, h/r, w/r), of those that f sees."""
 
     def forward(self, x: Tensor, sigma: float | Tensor | None = None) -> Tensor:
         """Return y, (batch, channel, scale·h, scale·w).
@@ -166,29 +166,33 @@ class ImageModel(Model):
         sigma: The standard deviation of the noise, on the scale of x: one number, or one per image.
             Required with a noise-level input, and an error without.
         """
+        y = self._transform(self._seen(x, sigma))
+        if self.scale * self.reduction > 1:
+            y = pixel_shuffle(y, self.scale * self.reduction)
+        if self.reduction > 1:
+            y = of_size(y, *(self.scale * length for length in x.shape[-2:]))
+        if not self.residual:
+            return y
+        return y + (x if self.scale == 1 else enlarge(x, self.scale))
+
+    def _seen(self, x: Tensor, sigma: float | Tensor | None) -> Tensor:
+        """Return what f sees of images and their noise level, (batch, in_planes, h/r, w/r)."""
         if x.ndim != 4 or x.shape[1] != self.in_channels:
             raise ValueError(
                 f"x must have shape (batch, {self.in_channels}, height, width), "
                 f"got {tuple(x.shape)}"
             )
-        height, width = (self.scale * length for length in x.shape[-2:])
-        y = self._transform(self._with_noise_level(self._planes(x), sigma))
-        if self.scale * self.reduction > 1:
-            y = pixel_shuffle(y, self.scale * self.reduction)[..., :height, :width]
-        if not self.residual:
-            return y
-        return y + (x if self.scale == 1 else enlarge(x, self.scale))
+        return self._with_noise_level(self._planes(x), sigma)
 
     def _planes(self, x: Tensor) -> Tensor:
         """Return (batch, channel·r², h/r, w/r); the last row and column fill up the squares."""
         r = self.reduction
         if r == 1:
             return x
-        # An exported graph, which serves all sizes, pads by as many pixels whatever the size.
-        if is_exporting() or any(length % r for length in x.shape[-2:]):
-            height, width = (-(-length // r) * r for length in x.shape[-2:])
-            x = pad(x, (0, r - 1, 0, r - 1), mode="replicate")[..., :height, :width]
-        return pixel_unshuffle(x, r)
+        x = of_size(x, *((length + r - 1) // r * r for length in x.shape[-2:]))
+        # Not by torch's pixel_unshuffle, which leaves an empty batch as it is.
+        squares = x.unflatten(3, (-1, r)).unflatten(2, (-1, r)).permute(0, 1, 3, 5, 2, 4)
+        return squares.flatten(1, 3)
 
     def _with_noise_level(self, x: Tensor, sigma: float | Tensor | None) -> Tensor:
         if (sigma is not None) != self.noise_level_input:
@@ -224,6 +228,16 @@ class ConvolutionalModel(ImageModel):
         """The number of weights per place, divided by the number of pixels of y it becomes."""
         pixels = (self.scale * self.reduction) ** 2
         return round(sum(one.weight.numel() for one in self._chain()) / pixels)
+
+
+def of_size(x: Tensor, height: int, width: int) -> Tensor:
+    """Cut images to a size, or fill them up by copies of their last row and column."""
+    # An exported graph serves all sizes, which slices and torch's pad would not.
+    if is_exporting() or x.shape[-2:] != (height, width):
+        for axis, length in ((2, height), (3, width)):
+            places = torch.arange(length, device=x.device).clamp(max=x.shape[axis] - 1)
+            x = x.index_select(axis, places)
+    return x
 
 
 def convolution(in_channels: int, out_channels: int, kernel_size: int, bias: bool) -> nn.Conv2d:

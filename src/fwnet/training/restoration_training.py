@@ -104,6 +104,11 @@ def train_restoration(
     restoration.check_network(network)
     crop_size = restoration.crop_size if crop_size is None else crop_size
     restoration.check_crop_size(check_integer("crop_size", crop_size))
+    if crop_size % network.reduction:
+        raise ConfigError(
+            f"crop_size must be a multiple of the network's reduction, {network.reduction}, "
+            f"got {crop_size}"
+        )
     folder, device = Path(run.folder), choose_device(run.device)
     config = _config(restoration, network, device, steps_per_epoch, start, dict(settings or {}))
     if start is not None:
