@@ -1,6 +1,7 @@
 """Denoising by sparse codes of patches: K-SVD and OMP (Elad and Aharon, 2006)."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -34,12 +35,13 @@ def denoise_ksvd(image: Tensor, sigma: float, dictionary: Tensor) -> Tensor:
     """
     size, weight = math.isqrt(len(dictionary)), BLEND / sigma
     dictionary = dictionary.to(image)
-    coverage = torch.outer(*(_coverage(side, size).to(image) for side in image.shape[-2:]))
-    denoised = torch.empty_like(image)
-    for x, y in zip(image[:, 0], denoised[:, 0], strict=True):
-        total = _sum_of_patches(x, dictionary, GAIN * sigma, size)
-        torch.div(weight * x + total, weight + coverage, out=y)
-    return denoised
+
+    def rebuild(rests: Tensor) -> Tensor:
+        return omp(rests, dictionary, noise=GAIN * sigma) @ dictionary.T
+
+    total = sum_of_patches(image, size, lambda patches: around_mean(patches, rebuild))
+    coverage = sum_of_patches(torch.ones_like(image[:1]), size, lambda ones: ones)
+    return (weight * image + total) / (weight + coverage)
 
 
 def patch_dictionary(
@@ -65,7 +67,8 @@ def patch_dictionary(
         windows = images[index][0, 0].unfold(0, PATCH_SIZE, 1).unfold(1, PATCH_SIZE, 1)  # a view
         down, right = windows.shape[:2]
         places = torch.randperm(down * right, generator=generator)[:share]
-        patches, _ = _without_mean(windows[places // right, places % right].flatten(1))
+        patches = windows[places // right, places % right].flatten(1)
+        patches = patches - patches.mean(-1, keepdim=True)
         parts.append(patches[patches.square().mean(-1) > ERROR**2])
     patches = torch.cat(parts)
     order = torch.randperm(len(patches), generator=generator)[:num_patches]
@@ -79,26 +82,25 @@ def patch_dictionary(
     ).dictionary
 
 
-def _sum_of_patches(x: Tensor, dictionary: Tensor, noise: float, size: int) -> Tensor:
-    """Σ_i R_iᵀ ŷ_i of one image (height, width), in bands of about `CHUNK_PATCHES` patches."""
-    height, width = x.shape
-    total = torch.zeros_like(x)
-    rows = max(1, CHUNK_PATCHES[x.device.type] // (width - size + 1))
-    for top in range(0, height - size + 1, rows):
-        band = slice(top, min(top + rows + size - 1, height))
-        part = x[band]
-        patches, means = _without_mean(unfold(part[None, None], size)[0].T)
-        rebuilt = means + omp(patches, dictionary, noise=noise) @ dictionary.T
-        total[band] += fold(rebuilt.T[None], part.shape, size)[0, 0]
-    return total
+def sum_of_patches(x: Tensor, size: int, rebuild: Callable[[Tensor], Tensor]) -> Tensor:
+    """Σ_i R_iᵀ f(R_i x) for gray images, (batch, 1, height, width).
+
+    Args:
+        x: The images.
+        size: Side of a patch R_i x. The patches overlap at every shift of one pixel.
+        rebuild: f, from patches to patches of the same shape, (count, size²).
+    """
+    columns = unfold(x, size)  # (batch, size², patches)
+    patches = columns.transpose(1, 2).reshape(-1, size * size)
+    # A compiled graph for all sizes cannot have a number of chunks.
+    whole = torch.compiler.is_compiling()
+    chunks = [patches] if whole else patches.split(CHUNK_PATCHES[x.device.type])
+    rebuilt = torch.cat([rebuild(chunk) for chunk in chunks])
+    rebuilt = rebuilt.reshape(x.shape[0], columns.shape[2], size * size).transpose(1, 2)
+    return fold(rebuilt, x.shape[-2:], size)
 
 
-def _without_mean(patches: Tensor) -> tuple[Tensor, Tensor]:
+def around_mean(patches: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """mean(x_i) + f(x_i − mean(x_i)) for patches x_i, (count, pixels)."""
     means = patches.mean(-1, keepdim=True)
-    return patches - means, means
-
-
-def _coverage(side: int, size: int) -> Tensor:
-    """Return how many patches contain a pixel, along one side."""
-    place = torch.arange(side)
-    return place.clamp(max=side - size) - (place - size + 1).clamp(min=0) + 1
+    return means + function(patches - means)

@@ -5,12 +5,12 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.nn.functional import fold, unfold
 
 from fwnet.checks import check_integer
+from fwnet.experiments.patch_coding import around_mean, sum_of_patches
 from fwnet.models import CodingNetwork, ImageModel, create_model
 
-CHUNK_PATCHES = 1 << 14  # codes of 512 numbers take 32 MiB
+WINDOW = 0.25  # standard deviation of the Gaussian w, in sides of a patch
 
 
 class PatchDenoiser(ImageModel):
@@ -25,8 +25,6 @@ class PatchDenoiser(ImageModel):
             "FWNet", and the arguments of its constructor; `num_features` is the number of pixels of
             a patch.
         patch_size: Side of a patch.
-        window: Standard deviation of the Gaussian w in units of `patch_size`, or None for w = 1.
-        remove_mean: Whether to remove the mean of a patch before the network, and add it after.
         generator: Generator of the initial weights.
     """
 
@@ -37,14 +35,10 @@ class PatchDenoiser(ImageModel):
         coder: Mapping[str, Any],
         patch_size: int = 8,
         *,
-        window: float | None = 0.25,
-        remove_mean: bool = True,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(1, residual=False, noise_level_input=False)
         check_integer("patch_size", patch_size)
-        if window is not None and not window > 0:
-            raise ValueError(f"window must be > 0 or None, got {window!r}")
         if not isinstance(coder, Mapping) or "model" not in coder:
             raise ValueError(f"coder must be a mapping with a model, got {coder!r}")
         options = {name: value for name, value in coder.items() if name != "model"}
@@ -56,11 +50,9 @@ class PatchDenoiser(ImageModel):
                 f"num_features of coder must be {patch_size**2}, the pixels of a patch, "
                 f"got {network.num_features}"
             )
-        self.coder, self.patch_size, self.remove_mean = network, patch_size, remove_mean
+        self.coder, self.patch_size = network, patch_size
         place = torch.arange(patch_size) - (patch_size - 1) / 2
-        profile = torch.ones(patch_size)
-        if window is not None:
-            profile = torch.exp(-0.5 * (place / (window * patch_size)) ** 2)
+        profile = torch.exp(-0.5 * (place / (WINDOW * patch_size)) ** 2)
         self.register_buffer("weights", torch.outer(profile, profile).flatten(), persistent=False)
 
     @classmethod
@@ -87,25 +79,16 @@ class PatchDenoiser(ImageModel):
 
     def _transform(self, x: Tensor) -> Tensor:
         size = self.patch_size
-        batch, _, height, width = x.shape
+        height, width = x.shape[-2:]
         if min(height, width) < size:
             raise ValueError(
                 f"images must have at least {size} × {size} pixels, got {height} × {width}"
             )
         if (height, width) == (size, size):
             return self._denoise(x.flatten(1)).reshape(x.shape)
-        columns = unfold(x, size)  # (batch, pixels of a patch, patches)
-        patches = columns.transpose(1, 2).reshape(-1, size * size)
-        # A compiled graph for all sizes cannot have a number of chunks.
-        whole = torch.compiler.is_compiling()
-        chunks = [patches] if whole else patches.split(CHUNK_PATCHES)
-        parts = [self._denoise(chunk) * self.weights for chunk in chunks]
-        rebuilt = torch.cat(parts).reshape(batch, columns.shape[2], size * size).transpose(1, 2)
-        places = self.weights[:, None].expand(-1, columns.shape[2])
-        norm = fold(places, (height, width), size)
-        return fold(rebuilt, (height, width), size) / norm
+        total = sum_of_patches(x, size, lambda patches: self.weights * self._denoise(patches))
+        norm = sum_of_patches(torch.ones_like(x[:1]), size, lambda ones: self.weights * ones)
+        return total / norm
 
     def _denoise(self, patches: Tensor) -> Tensor:
-        mean = patches.mean(-1, keepdim=True) if self.remove_mean else 0.0
-        rebuilt: Tensor = self.coder(patches - mean)
-        return mean + rebuilt
+        return around_mean(patches, self.coder)
