@@ -308,9 +308,8 @@ def record(psnrs, p=None, **changes):
 
 def test_rows_are_means_over_seeds():
     result = Result("x", "", "", "")
-    case = dataclasses.replace(OURS, paper={"Set5": 30.0})
     records = [record([30.0, 28.0], p=1.2), record([31.0, 28.5], p=1.4)]
-    add_figures(result, Measured(case, {}, records))
+    add_figures(result, Measured(OURS, {}, records), {OURS.name: {"Set5": 30.0}})
     assert [(row.setting["images"], row.quantity) for row in result.rows] == [
         ("Set5", PSNR),
         ("Set5", SSIM),
@@ -324,7 +323,7 @@ def test_rows_are_means_over_seeds():
     assert exponent.ours == pytest.approx(1.3)
     assert (other.ours, other.paper) == (28.25, None)
     assert (first.num_parameters, first.seconds, first.hardware) == (7, 2.0, "here")
-    assert result.curves == {case.name: {"num_parameters": 7, "multiply_adds": 5}}
+    assert result.curves == {OURS.name: {"num_parameters": 7, "multiply_adds": 5}}
 
 
 @pytest.mark.parametrize(("case", "p"), [(FIXED[0], 1.3), (OURS, None)])

@@ -34,7 +34,7 @@ EXPERIMENT = Experiment(
     "Denoising by depth: Conv F-W Net and DnCNN",
     "For shallow networks Conv F-W Net outperforms DnCNN significantly; as depth increases both "
     "perform similarly. The learned p is stable across depths.",
-    image_study(CASES, add_layers),
+    image_study(CASES, extra=add_layers),
     panels(
         Lines(x="layers", quantity=PSNR, title="BSD68, σ = 25", split=" ("),
         Lines(x="layers", quantity=LEARNED_P, title="learned p", split=" ("),
