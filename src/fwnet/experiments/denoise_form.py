@@ -33,15 +33,10 @@ QUANTITY = "validation PSNR in dB"
 
 def measure(lab: Lab, result: Result) -> None:
     """Train all variants for 3,000 steps, and measure PSNR of held-back images."""
-    chosen = choose(lab, result, [case.search(lab) for case in FORMS.values()])
-    jobs = {
-        name: case.training(lab, RATE, num_epochs=BASE.tuning_epochs)
-        for name, case in VARIANTS.items()
-    }
+    jobs = {name: case.trial(lab, {"learning_rate": RATE}) for name, case in VARIANTS.items()}
+    chosen = choose(lab, result, list(FORMS.values()))
     for (name, case), settings in zip(FORMS.items(), chosen, strict=True):
-        rate = settings["learning_rate"]
-        training = case.training(lab, rate, num_epochs=case.tuning_epochs)
-        jobs[f"{name}, learning rate {rate:g}"] = training
+        jobs[f"{name}, learning rate {settings['learning_rate']:g}"] = case.trial(lab, settings)
     known = {name: job for name, job in jobs.items() if lab.runner.can_run([job])}
     if not known:
         raise UnfinishedError(f"{result.id}: no training is finished")

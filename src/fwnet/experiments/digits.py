@@ -25,7 +25,7 @@ from fwnet.data import Digits, keyed_generator, load_mnist, small_digits
 from fwnet.experiments.experiment import Lab
 from fwnet.experiments.feed_forward import FeedForward
 from fwnet.experiments.runs import Job, Record
-from fwnet.experiments.study import Case, Search, Settings, grid
+from fwnet.experiments.study import Case, Settings, Tried, try_all
 from fwnet.metrics import error_rate
 from fwnet.models import MODELS, CodeClassifier, CodingNetwork, Model
 from fwnet.training import (
@@ -330,14 +330,20 @@ class DigitCase(Case):
             seed=seed,
         )
 
-    def search(self, lab: Lab) -> tuple[dict[str, Any], Search]:
-        """Return the search for arguments of the model, weight decay and adversarial radius."""
+    @property
+    def search_key(self) -> dict[str, Any]:
+        """The method."""
+        return {"method": self.name}
+
+    def search(self, lab: Lab) -> Tried:
+        """Try arguments of the model, weight decays and adversarial radii."""
         candidates = [
             {**choice, "weight_decay": decay}
             for choice, decay in itertools.product(self.choices, self.decays)
         ]
         radii = self.radii[:2] if lab.quick else self.radii
-        search = grid(
+        return try_all(
+            lab,
             candidates[:1] if lab.quick else candidates,
             lambda settings: self.trial(lab, settings, radii),
             lambda settings, record: [
@@ -345,7 +351,6 @@ class DigitCase(Case):
                 for radius, outcome in zip(radii, record["outcomes"], strict=True)
             ],
         )
-        return {"method": self.name}, search
 
     def seeds(self, lab: Lab) -> tuple[int, ...]:
         """Return three seeds, or two for a quick look."""

@@ -16,7 +16,7 @@ import torch
 from fwnet.experiments.experiment import Lab, Result
 from fwnet.experiments.image_training import Data, ImageTraining, Start, Task, network_tests
 from fwnet.experiments.runs import Job, Record
-from fwnet.experiments.study import Case, Measured, Search, Settings, climb, measure_cases
+from fwnet.experiments.study import Case, Measured, Settings, Tried, climb, measure_cases
 from fwnet.models import ImageModel
 from fwnet.restoration import Denoising, Recipe, Upscaling
 from fwnet.training import DivergedError
@@ -111,14 +111,18 @@ class ImageCase(Case):
         training = self.training(lab, settings["learning_rate"], seed)
         return replace(training, smaller_copies="scale" in self.task, tested=True)
 
-    def search(self, lab: Lab) -> tuple[dict[str, Any], Search]:
-        """Return the search for the learning rate of the family."""
-        case = self.family or self
+    @property
+    def search_key(self) -> dict[str, Any]:
+        """The method whose learning rate is chosen."""
+        return {"method": (self.family or self).name}
 
-        def trial(settings: Settings) -> ImageTraining:
-            return case.training(lab, settings["learning_rate"], num_epochs=case.tuning_epochs)
+    def search(self, lab: Lab) -> Tried:
+        """Try learning rates of the family."""
+        return climb(lab, lambda settings: (self.family or self).trial(lab, settings))
 
-        return {"method": case.name}, climb(trial)
+    def trial(self, lab: Lab, settings: Settings) -> ImageTraining:
+        """Return a short training that helps to choose a learning rate."""
+        return self.training(lab, settings["learning_rate"], num_epochs=self.tuning_epochs)
 
     def seeds(self, lab: Lab) -> Sequence[int]:
         """Return three seeds for four or five layers at the middle noise level, else one."""

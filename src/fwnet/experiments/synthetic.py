@@ -20,7 +20,7 @@ from fwnet.data import SyntheticCodes, keyed_generator, synthetic_codes
 from fwnet.errors import FwnetError
 from fwnet.experiments.experiment import Lab, Result
 from fwnet.experiments.runs import Job, Record
-from fwnet.experiments.study import Case, Measured, Search, Settings, grid
+from fwnet.experiments.study import Case, Measured, Settings, Tried, try_all
 from fwnet.functional import value_of
 from fwnet.metrics import code_error
 from fwnet.models import MODELS, Model
@@ -198,15 +198,19 @@ class CodeCase(Case):
             num_validation,
         )
 
-    def search(self, lab: Lab) -> tuple[dict[str, Any], Search] | None:
-        """Return the search in the grid, on the data of the tuning seed."""
+    @property
+    def search_key(self) -> dict[str, Any]:
+        """The method, its depth and its data."""
+        return {"method": self.name, "T": self.num_layers, "data": self.data}
+
+    def search(self, lab: Lab) -> Tried:
+        """Try the settings to choose from, on the data of the tuning seed."""
         if not self.learns:
-            return None
-        about = {"method": self.name, "T": self.num_layers, "data": self.data}
+            return []
         choices, held = self.choices, NUM_VALIDATION
         if lab.quick:
             choices, held = ({**QUICK_SETTINGS, "learning_rate": 1e-2},), 200
-        return about, grid(choices, lambda settings: self.job(lab, settings, TUNING_SEED, held))
+        return try_all(lab, choices, lambda settings: self.job(lab, settings, TUNING_SEED, held))
 
     def seeds(self, lab: Lab) -> tuple[int, ...]:
         """Return five seeds, or one for a quick look."""

@@ -70,7 +70,7 @@ def measure(lab: Lab, result: Result) -> None:
     if lab.quick:
         return
     cases = (DEEP, OURS, SUB_PIXEL)
-    chosen = choose(lab, result, [case.search(lab) for case in cases])
+    chosen = choose(lab, result, cases)
     rates = {
         case.name: settings["learning_rate"] for case, settings in zip(cases, chosen, strict=True)
     }
