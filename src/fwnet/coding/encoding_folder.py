@@ -32,8 +32,6 @@ OURS = MANIFEST, CODES, CERTIFICATES, LOCK = (
     "lock",
 )
 TEMPORARY = re.compile(r"\.manifest\.json-[0-9a-f]{8}\.tmp")
-# Earlier versions wrote one file per shard.
-EARLIER = re.compile(r"\d{6,}\.(codes|certificates)\.npy(\.tmp)?|(manifest\.json|all\.codes)\.tmp")
 
 
 class EncodingFolder:
@@ -54,12 +52,14 @@ class EncodingFolder:
     def __enter__(self) -> Self:
         self.path.mkdir(exist_ok=True)
         for name in sorted({path.name for path in self.path.iterdir()}.difference(OURS)):
-            if not (TEMPORARY.fullmatch(name) or EARLIER.fullmatch(name)):
+            if not TEMPORARY.fullmatch(name):
                 raise EncodeError(
                     f"{self.path} must hold nothing but an unfinished encoding, got {name!r}"
                 )
         self._take_lock()
-        self._remove(TEMPORARY)
+        for path in self.path.iterdir():
+            if TEMPORARY.fullmatch(path.name):
+                path.unlink(missing_ok=True)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -95,7 +95,6 @@ class EncodingFolder:
             self.rows_done = found.pop("rows_done")
             self._compare(found)
         else:
-            self._remove(EARLIER)
             self._write_manifest()
 
     def append(self, codes: np.ndarray, records: np.ndarray) -> None:
@@ -166,11 +165,6 @@ class EncodingFolder:
         except BlockingIOError as error:
             self._lock.close()
             raise EncodeError(f"another process is at work in {self.path}") from error
-
-    def _remove(self, names: re.Pattern[str]) -> None:
-        for path in self.path.iterdir():
-            if names.fullmatch(path.name):
-                path.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, Any]:
         try:

@@ -7,6 +7,7 @@ from typing import Any, Self, cast
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import gen_batches
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -15,7 +16,6 @@ from fwnet.checks import check_integer
 from fwnet.coding.code_transformer import (
     FLOATS,
     as_array,
-    chunk_slices,
     default_chunk_rows,
     to_tensor,
 )
@@ -127,7 +127,7 @@ class FWNetClassifier(
         device = choose_device(self.device)
         scores_of = in_precision(self.network_, X.dtype, device)
         parts = []
-        for rows in chunk_slices(len(X), default_chunk_rows(X.shape[1], self.n_components)):
+        for rows in gen_batches(len(X), default_chunk_rows(X.shape[1], self.n_components)):
             scores = scores_of(self._features(X[rows], X.dtype, device))
             parts.append(scores.softmax(-1).cpu().numpy())
         return np.concatenate(parts)
