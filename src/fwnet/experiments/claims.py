@@ -137,6 +137,16 @@ def reaches(text: str, method: str, limit: float | None = None, **setting: Any) 
     return Claim(text, check)
 
 
+def alike(text: str, first: str, second: str, quantity: str, **setting: Any) -> Claim:
+    """Return the claim that two methods are statistically indistinguishable."""
+
+    def check(result: Result) -> tuple[bool | None, str]:
+        pair = [result.find(name, quantity, **setting) for name in (first, second)]
+        return is_better(*pair) is None, " against ".join(number(row.ours) for row in pair)
+
+    return Claim(text, check)
+
+
 def is_better(ours: Row, theirs: Row) -> bool | None:
     """Return whether one row is better than another; None if statistically indistinguishable.
 

@@ -206,12 +206,12 @@ class DigitTraining(Job):
         config = TrainingConfig(**settings, seed=self.seed)
         result = train(network, task, config, TrainingRun(device=device))
         report = {
-            "loss": _short([result.history[-1]["loss"]])[0],
-            "seconds": round(result.seconds, 2),
+            "loss": result.history[-1]["loss"],
+            "seconds": result.seconds,
             **network.watched(),
         }
         curve = [epoch["p"] for epoch in result.history if "p" in epoch]
-        return {**report, "p_by_epoch": _short(curve)} if curve else report
+        return {**report, "p_by_epoch": curve} if curve else report
 
 
 def logistic_error(encoder: CodingNetwork, features: DigitFeatures) -> float:
@@ -250,12 +250,8 @@ def _portrait(network: CodeClassifier, features: DigitFeatures) -> dict[str, Any
     return {
         "atoms": shown,
         "images": (99 * images / largest).round().int().tolist(),
-        "mean_codes": [_short(row) for row in means.tolist()],
+        "mean_codes": means.tolist(),
     }
-
-
-def _short(values: Sequence[float]) -> list[float]:
-    return [float(f"{value:.4g}") for value in values]
 
 
 @dataclass(frozen=True, kw_only=True)

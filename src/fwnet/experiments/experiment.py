@@ -14,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 
 from fwnet.errors import FwnetError
-from fwnet.experiments.runs import Record, Runner
+from fwnet.experiments.runs import Record, Runner, rounded
 from fwnet.files import write_whole
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Result:
 
     def save(self, path: Path) -> None:
         """Write the result as JSON, whole or not at all."""
-        text = json.dumps(_rounded(asdict(self)), indent=1, ensure_ascii=False)
+        text = json.dumps(rounded(asdict(self)), indent=1, ensure_ascii=False)
         write_whole(path, text + "\n")
 
     @classmethod
@@ -215,12 +215,3 @@ class Experiment:
         result.save(data)
         self.draw(result).savefig(picture, dpi=130)
         return [data, picture]
-
-
-def _rounded(value: Any) -> Any:
-    """Round all numbers to seven digits."""
-    if isinstance(value, float):
-        return float(f"{value:.7g}")
-    if isinstance(value, dict):
-        return {key: _rounded(part) for key, part in value.items()}
-    return [_rounded(part) for part in value] if isinstance(value, list) else value

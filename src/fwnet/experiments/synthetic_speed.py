@@ -17,10 +17,10 @@ from fwnet.experiments.experiment import Experiment, Lab, Result, Row
 from fwnet.experiments.pictures import Lines, panels
 from fwnet.experiments.study import measure_cases
 from fwnet.experiments.synthetic import (
+    PLAIN_CVXPY,
     QUICK_DATA,
     SEEDS,
     CodeCase,
-    cvxpy_codes,
     require_cvxpy,
     scaled_data,
 )
@@ -81,7 +81,7 @@ def _time_solvers(result: Result, data: SyntheticCodes, steps: tuple[int, ...]) 
         seconds = _seconds(partial(solve, *arguments, **options))
         _add(result, name, count, error, seconds, data)
     start = time.perf_counter()
-    code = cvxpy_codes(data)
+    code = solve(*double, method=PLAIN_CVXPY)
     seconds = time.perf_counter() - start
     _add(result, CVXPY, None, code_error(code, data.test_codes).item(), seconds, data)
 
