@@ -173,27 +173,31 @@ class ParquetRows(RowFile):
         import pyarrow as pa
 
         target = pa.from_numpy_dtype(self.dtype)
+        # Without the buffer a column of a row group is read whole, however large the group.
+        options = {"buffer_size": 1 << 16, "pre_buffer": False}
+        batch_rows = max(1, PARQUET_BATCH_ENTRIES // self.num_columns)
         try:
-            # Without the buffer a column of a row group is read whole, however large the group.
-            with self._parquet.ParquetFile(
-                self.path, buffer_size=1 << 16, pre_buffer=False
-            ) as file:
-                batch_rows = max(1, PARQUET_BATCH_ENTRIES // self.num_columns)
+            with self._parquet.ParquetFile(self.path, **options) as file:
                 for batch in file.iter_batches(batch_size=batch_rows):
-                    values = np.empty((batch.num_rows, self.num_columns), self.dtype)
-                    for column, position in enumerate(self._positions):
-                        numbers = batch.column(position).cast(target, safe=False)
-                        values[:, column] = numbers.to_numpy(zero_copy_only=False)
-                    yield values
+                    columns = (batch.column(i).cast(target, safe=False) for i in self._positions)
+                    yield np.stack([c.to_numpy(zero_copy_only=False) for c in columns], axis=1)
         except (pa.ArrowException, OSError) as error:
             raise EncodeError(f"{self.path} cannot be read: {_first_line(error)}") from error
 
 
-def read_matrix(path: Path) -> np.ndarray:
-    """Read a whole matrix from an npy file, as float32 or float64."""
+def read_matrix(path: Path, dtype: np.dtype) -> np.ndarray:
+    """Read a whole matrix from an npy file; raise unless it is finite in the dtype."""
     check_suffix(path, (".npy",))
     rows = open_rows(path)
-    return next(rows.blocks(0, rows.num_rows))
+    with np.errstate(over="ignore"):  # values that become infinite are refused below
+        matrix = next(rows.blocks(0, rows.num_rows)).astype(dtype)
+    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if len(bad):
+        raise EncodeError(
+            f"{path} must be finite in {dtype}, got NaN or infinity in {len(bad)} of "
+            f"{len(matrix)} rows, the first of them row {bad[0]} (counted from 0)"
+        )
+    return matrix
 
 
 def read_dictionary(
@@ -208,7 +212,7 @@ def read_dictionary(
         dtype: The dtype to convert to; entries must be finite in it.
         num_atoms: m; None accepts any.
     """
-    dictionary = read_matrix(path)
+    dictionary = read_matrix(path, dtype)
     expected = (num_features, num_atoms or dictionary.shape[1])
     if dictionary.shape != expected:
         hint = ""
@@ -218,10 +222,6 @@ def read_dictionary(
             f"{path} must have shape (n, m) = ({num_features}, {num_atoms or 'm'}), where n is the "
             f"number of columns of {signals}, got {dictionary.shape}{hint}"
         )
-    with np.errstate(over="ignore"):  # values that become infinite are refused below
-        dictionary = dictionary.astype(dtype)
-    if not np.isfinite(dictionary).all():
-        raise EncodeError(f"{path} must be finite in {dtype}, got NaN or infinity")
     return dictionary
 
 

@@ -128,12 +128,6 @@ def certified_coder(
     return certified, counts
 
 
-def check_tolerance(name: str, value: float | None) -> None:
-    """Raise unless a tolerance is None or in (0, 1)."""
-    if value is not None and not 0 < value < 1:
-        raise ValueError(f"{name} must be in (0, 1), got {value!r}")
-
-
 def as_array(values: Any) -> Any:
     """Return a tensor as an array, and everything else as it is."""
     if not isinstance(values, Tensor):

@@ -13,14 +13,8 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from fwnet.checks import check_integer
-from fwnet.coding.code_transformer import (
-    Coder,
-    CodeTransformer,
-    certified_coder,
-    check_tolerance,
-    to_tensor,
-)
+from fwnet.checks import check_integer, check_tolerance
+from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder, to_tensor
 from fwnet.coding.exponent_search import LARGEST_SAMPLE, MOST_TRIALS, search_exponent
 from fwnet.functional import value_of
 from fwnet.sets import LpBall

@@ -7,12 +7,8 @@ from typing import Any, Self
 import numpy as np
 import torch
 
-from fwnet.coding.code_transformer import (
-    Coder,
-    CodeTransformer,
-    certified_coder,
-    check_tolerance,
-)
+from fwnet.checks import check_tolerance
+from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder
 from fwnet.functional import value_of
 from fwnet.sets import LpBall
 
