@@ -44,14 +44,10 @@ def dncnn(num_layers: int, batch_norm: bool = True) -> ImageCase:
 
 def on_patches(name: str, model: str, num_layers: int, **options: Any) -> ImageCase:
     """Return a network with full matrices on patches."""
-    family = None
-    if num_layers != 4 or not options.get("learn_p", True):
-        family = fc_lista(4) if model == "LISTA" else fc_fwnet(4)
     return denoiser(
         name=name,
         model=model,
         options={"num_layers": num_layers, "num_atoms": 512, **options},
-        family=family,
         start="ksvd",
         tuning_epochs=5,
         given=PATCH_SETTINGS,
@@ -60,17 +56,20 @@ def on_patches(name: str, model: str, num_layers: int, **options: Any) -> ImageC
 
 def fc_fwnet(num_layers: int) -> ImageCase:
     """Return F-W Net on patches."""
-    return on_patches(f"FC F-W Net ({num_layers} layers)", "FWNet", num_layers, p=1.5)
+    case = on_patches(f"FC F-W Net ({num_layers} layers)", "FWNet", num_layers, p=1.5)
+    return case if num_layers == 4 else replace(case, family=fc_fwnet(4))
 
 
 def fc_fixed(p: float) -> ImageCase:
     """Return F-W Net of four layers on patches with a fixed p."""
-    return on_patches(f"FC F-W Net, fixed p = {p:g}", "FWNet", 4, p=p, learn_p=False)
+    case = on_patches(f"FC F-W Net, fixed p = {p:g}", "FWNet", 4, p=p, learn_p=False)
+    return replace(case, family=fc_fwnet(4))
 
 
 def fc_lista(num_layers: int) -> ImageCase:
     """Return LISTA on patches."""
-    return on_patches(f"FC LISTA ({num_layers} layers)", "LISTA", num_layers, threshold=0.01)
+    case = on_patches(f"FC LISTA ({num_layers} layers)", "LISTA", num_layers, threshold=0.01)
+    return case if num_layers == 4 else replace(case, family=fc_lista(4))
 
 
 CONV_LISTA = denoiser(

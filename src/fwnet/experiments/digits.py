@@ -45,28 +45,21 @@ WIDTHS: dict[str, tuple[int, int]] = {"mnist": (128, 15), "small": (40, 8)}
 NUM_VALIDATION = {"mnist": 10_000, "small": 300}
 TUNING_SEED, SEEDS = 0, (1, 2, 3)
 # Momentum, batch size, learning rates and epochs of the paper.
-PRETRAINING: dict[str, Any] = {
+SGD: dict[str, Any] = {
     "optimizer": "sgd",
     "momentum": 0.9,
     "batch_size": 100,
-    "num_epochs": 200,
     "learning_rate": 0.1,
+    "clip_norm": 1.0,  # not in the paper; without it p falls to 1 in the first steps
+}
+PRETRAINING = SGD | {
+    "num_epochs": 200,
     "schedule": "step",
     "decay_at": [0.5],
     "decay_factor": 0.1,
     "weight_decay": 0.0,
-    "clip_norm": 1.0,  # not in the paper; without it p falls to 1 in the first steps
 }
-TRAINING: dict[str, Any] = {
-    "optimizer": "sgd",
-    "momentum": 0.9,
-    "batch_size": 100,
-    "num_epochs": 100,
-    "learning_rate": 0.1,
-    "weight_decay": 1e-3,
-    "clip_norm": 1.0,
-    "average": 0.999,
-}
+TRAINING = SGD | {"num_epochs": 100, "weight_decay": 1e-3, "average": 0.999}
 ADVERSARIAL_RADIUS = "neighbors"  # keys of stored records depend on this name
 ADVERSARIAL_RADII = (0.0, 1.0, 1.5)
 LONGER_EPOCHS = 200
