@@ -317,12 +317,12 @@ def test_rows_are_means_over_seeds():
         ("Set5", "learned p"),
     ]
     first, similarity, other, _, exponent = result.rows
-    assert (first.ours, first.values, first.paper) == (30.5, [30.0, 31.0], 30.0)
-    assert similarity.ours == pytest.approx(0.305)
-    assert exponent.ours == pytest.approx(1.3)
-    assert (other.ours, other.paper) == (28.25, None)
+    assert (first.mean, first.values, first.paper) == (30.5, [30.0, 31.0], 30.0)
+    assert similarity.mean == pytest.approx(0.305)
+    assert exponent.mean == pytest.approx(1.3)
+    assert (other.mean, other.paper) == (28.25, None)
     assert (first.num_parameters, first.seconds, first.hardware) == (7, 2.0, "here")
-    assert result.curves == {OURS.name: {"num_parameters": 7, "multiply_adds": 5}}
+    assert result.details == {OURS.name: {"num_parameters": 7, "multiply_adds": 5}}
 
 
 @pytest.mark.parametrize(("case", "p"), [(FIXED[0], 1.3), (OURS, None)])

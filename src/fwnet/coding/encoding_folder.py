@@ -99,16 +99,16 @@ class EncodingFolder:
 
     def append(self, codes: np.ndarray, records: np.ndarray) -> None:
         """Write the codes and the certificates of the next rows."""
-        for name, block in ((CODES, codes), (CERTIFICATES, records)):
+        for name, shard in ((CODES, codes), (CERTIFICATES, records)):
             path = self.path / name
             if self.rows_done == 0:
-                shape = (self.num_rows, *block.shape[1:])
-                np.lib.format.open_memmap(path, mode="w+", dtype=block.dtype, shape=shape)
+                shape = (self.num_rows, *shard.shape[1:])
+                np.lib.format.open_memmap(path, mode="w+", dtype=shard.dtype, shape=shape)
             header_bytes = _mapped(path).offset
             # Written as a file: on a full disk that raises, while a memory map ends the process.
             with path.open("r+b") as file:
-                file.seek(header_bytes + self.rows_done * block[:1].nbytes)
-                file.write(np.ascontiguousarray(block).data)
+                file.seek(header_bytes + self.rows_done * shard[:1].nbytes)
+                file.write(np.ascontiguousarray(shard).data)
                 file.flush()
                 os.fsync(file.fileno())
         self.rows_done += len(codes)
@@ -146,13 +146,13 @@ class EncodingFolder:
         """Write the codes as parquet."""
         done = 0
 
-        def report(block: np.ndarray) -> np.ndarray:
+        def report(shard: np.ndarray) -> np.ndarray:
             nonlocal done
-            done += len(block)
+            done += len(shard)
             progress(Progress("writing", done, self.num_rows))
-            return block
+            return shard
 
-        write_parquet(file, map(report, open_rows(self.path / CODES).blocks(0, group_rows)))
+        write_parquet(file, map(report, open_rows(self.path / CODES).shards(0, group_rows)))
 
     def _take_lock(self) -> None:
         if sys.platform == "win32":  # no lock there: users must not start two runs on one output

@@ -20,7 +20,7 @@ def add_layers(lab: Lab, result: Result) -> None:  # noqa: ARG001
 
 def stable(result: Result) -> tuple[bool, str]:
     """Return whether the learned p differs by at most 0.1 across depths."""
-    values = [result.find(conv_fwnet(depth).name, LEARNED_P).ours for depth in DEPTHS]
+    values = [result.find(conv_fwnet(depth).name, LEARNED_P).mean for depth in DEPTHS]
     return max(values) - min(values) <= 0.1, f"{min(values):.2f} to {max(values):.2f}"
 
 

@@ -17,7 +17,7 @@ PAPER: Paper = {
 
 def near_the_paper(result: Result) -> tuple[bool, str]:
     """Return whether the learned p is within 0.1 of the paper's at every level."""
-    exponents = {sigma: result.find(LEARNED, LEARNED_P, σ=sigma).ours for sigma in LEVELS}
+    exponents = {sigma: result.find(LEARNED, LEARNED_P, σ=sigma).mean for sigma in LEVELS}
     listed = ", ".join(f"{p:.2f} at σ = {sigma}" for sigma, p in exponents.items())
     return all(abs(p - 1.41) <= 0.1 for p in exponents.values()), listed
 

@@ -42,7 +42,7 @@ def measure(lab: Lab, result: Result) -> None:
         raise UnfinishedError(f"{result.id}: no training is finished")
     for name, record in zip(known, lab.runner.run(list(known.values())), strict=True):
         result.add(name, {"σ": MIDDLE}, QUANTITY, [record["validation"]], [record])
-        result.curves[name] = record["validation_by_epoch"]
+        result.details[name] = record["validation_by_epoch"]
 
 
 def random_kernels_suffice(name: str) -> Claim:
@@ -50,7 +50,7 @@ def random_kernels_suffice(name: str) -> Claim:
 
     def check(result: Result) -> tuple[bool, str]:
         ours, theirs = result.find(RANDOM), result.find(name)
-        figures = f"{number(ours.ours)} against {number(theirs.ours)} dB"
+        figures = f"{number(ours.mean)} against {number(theirs.mean)} dB"
         return is_better(theirs, ours) is not True, figures
 
     return Claim(f"{RANDOM} are not worse than {name}", check)
@@ -62,7 +62,7 @@ def residual_is_better(result: Result) -> tuple[bool | None, str]:
     if len(found) != 2:
         raise MissingRowError("one of the forms is not measured")
     ours, theirs = found
-    return is_better(ours, theirs), f"{number(ours.ours)} against {number(theirs.ours)} dB"
+    return is_better(ours, theirs), f"{number(ours.mean)} against {number(theirs.mean)} dB"
 
 
 EXPERIMENT = Experiment(

@@ -92,7 +92,7 @@ def ahead(text: str, ours: str, theirs: str, margin: float) -> Claim:
         leads = {}
         for sigma in LEVELS:
             pair = (result.find(name.format(sigma), PSNR, σ=sigma) for name in (ours, theirs))
-            leads[sigma] = operator.sub(*(row.ours for row in pair))
+            leads[sigma] = operator.sub(*(row.mean for row in pair))
         listed = ", ".join(f"{lead:+.2f} dB at σ = {sigma}" for sigma, lead in leads.items())
         return min(leads.values()) >= margin, listed
 

@@ -80,7 +80,7 @@ def measure(lab: Lab, result: Result) -> None:
             values = one.values("outcomes", -1, "p")
             result.add(name, {"training": "all", **setting}, "learned p", values)
         last = records[0]["outcomes"][-1]
-        result.curves[name] = {key: last[key] for key in ("num_weights", "num_parameters")}
+        result.details[name] = {key: last[key] for key in ("num_weights", "num_parameters")}
         if name == DEEPEST:
             job = one.case.longer_job(lab, settings)
             outcome = outcome_of(lab.runner.run([job])[0], 0)
@@ -93,7 +93,7 @@ def falls_with_every_layer(result: Result) -> tuple[bool, str]:
     """Return whether every layer makes the error smaller, without adversarial training."""
     rows = [result.find(network.name, training=PLAIN) for network in F_W_NETS]
     held = all(is_better(after, before) for before, after in itertools.pairwise(rows))
-    return held, ", ".join(f"{row.method} {row.ours:.2f}" for row in rows)
+    return held, ", ".join(f"{row.method} {row.mean:.2f}" for row in rows)
 
 
 EXPERIMENT = Experiment(

@@ -75,14 +75,14 @@ def measure(lab: Lab, result: Result) -> None:
             result.add(name, place, AFTER_CODES, measured.values("pretraining", "p"))
             before = measured.curve("pretraining", "p_by_epoch")
             after = measured.curve("outcomes", 0, "p_by_epoch")
-            result.curves[f"{start:g}"] = [start, *before, *after]
+            result.details[f"{start:g}"] = [start, *before, *after]
 
 
 def ends_together(quantity: str, text: str) -> Claim:
     """Return the claim that p ends within `NEAR` of one value from every start."""
 
     def check(result: Result) -> tuple[bool, str]:
-        ends = [row.ours for row in result.find_all(LEARNED, quantity)]
+        ends = [row.mean for row in result.find_all(LEARNED, quantity)]
         half = (max(ends) - min(ends)) / 2
         return half <= NEAR, f"{', '.join(f'{p:.3f}' for p in ends)}"
 
@@ -91,7 +91,7 @@ def ends_together(quantity: str, text: str) -> Claim:
 
 def near_the_paper(result: Result) -> tuple[bool, str]:
     """Return whether p ends near 1.6 from every start."""
-    ends = [row.ours for row in result.find_all(LEARNED, EXPONENT)]
+    ends = [row.mean for row in result.find_all(LEARNED, EXPONENT)]
     held = all(abs(p - 1.6) <= NEAR for p in ends)
     return held, f"{min(ends):.3f} to {max(ends):.3f}"
 

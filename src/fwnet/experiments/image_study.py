@@ -188,7 +188,7 @@ def add_figures(result: Result, measured: Measured[ImageCase], paper: Paper | No
         place = place_of(case.task, records[0]["tests"][0])
         result.add(case.name, place, LEARNED_P, exponents)
     counts = ("num_parameters", "multiply_adds")
-    result.curves[case.name] = {key: records[0][key] for key in counts}
+    result.details[case.name] = {key: records[0][key] for key in counts}
 
 
 def add_tests(

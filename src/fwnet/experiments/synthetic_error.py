@@ -47,7 +47,7 @@ def measure(lab: Lab, result: Result) -> None:
         add_errors(result, measured)
         case = measured.case
         if case.num_layers == depths[-1] and case.name != SHARED:
-            result.curves[case.name] = measured.curve("curves", "training_error")
+            result.details[case.name] = measured.curve("curves", "training_error")
     for depth in depths:
         errors = solver_errors(lab, DATA, method="frank-wolfe", max_steps=depth)
         result.add(ORIGINAL, {"T": depth}, ERROR, errors)

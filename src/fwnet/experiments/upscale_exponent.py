@@ -18,7 +18,7 @@ PAPER: Paper = {
 def add_exponents(lab: Lab, result: Result) -> None:  # noqa: ARG001
     """Note p in every row."""
     exponents = {case.name: case.options["p"] for case in FIXED}
-    exponents |= {row.method: row.ours for row in result.select(quantity=LEARNED_P)}
+    exponents |= {row.method: row.mean for row in result.select(quantity=LEARNED_P)}
     for row in result.rows:
         row.setting["p"] = round(exponents[row.method], 3)
 

@@ -85,7 +85,7 @@ def measure(lab: Lab, result: Result) -> None:
             setting["smaller copies"] = copies
             result.add(name, setting, HELD_BACK, [record["validation"]], [record])
     for name, record in zip(courses, lab.runner.run(list(courses.values())), strict=True):
-        result.curves[name] = {"held back, by epoch": record["validation_by_epoch"]}
+        result.details[name] = {"held back, by epoch": record["validation_by_epoch"]}
 
 
 def trained_best(name: str) -> Claim:
@@ -94,11 +94,11 @@ def trained_best(name: str) -> Claim:
     def check(result: Result) -> tuple[bool, str]:
         *shorter, final = result.find_all(name, HELD_BACK)
         listed = "; ".join(
-            f"{row.ours:.3f} dB after {row.setting['epochs']} epochs, "
+            f"{row.mean:.3f} dB after {row.setting['epochs']} epochs, "
             f"smaller copies: {row.setting['smaller copies']}"
             for row in (*shorter, final)
         )
-        return all(final.ours > row.ours for row in shorter), listed
+        return all(final.mean > row.mean for row in shorter), listed
 
     return Claim(f"the training chosen for {name} is the best on held-back images", check)
 
