@@ -28,7 +28,7 @@ from fwnet.experiments.image_training import (
     network_tests,
     patch_atoms,
 )
-from fwnet.experiments.patch_denoiser import PatchDenoiser
+from fwnet.experiments.patches import PatchDenoiser
 from fwnet.experiments.study import Measured
 from fwnet.experiments.super_resolution import DEEP, FULL_STEPS, NO_SKIP, OURS, RELU
 from fwnet.experiments.upscale_exponent import FIXED

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.nn.functional import conv2d, conv_transpose2d, pad
 
-from fwnet.experiments import patch_coding
-from fwnet.experiments.patch_denoiser import PatchDenoiser
+from fwnet.experiments import patches
+from fwnet.experiments.patches import PatchDenoiser
 from fwnet.models import LISTA, SRCNN, VDSR, ConvFWNet, ConvLISTA, DnCNN, FWNet
 from fwnet.models.conv_coding_networks import gram_kernels, squared_norm
 from tests.models.conformance import (
@@ -512,7 +512,7 @@ def test_chunks_of_patches_change_nothing(monkeypatch):
     x = images(2, 1, 9, 8)
     whole = model(x)
     for chunk in (1, 7, 30, 60, 61):
-        monkeypatch.setitem(patch_coding.CHUNK_PATCHES, "cpu", chunk)
+        monkeypatch.setitem(patches.CHUNK_PATCHES, "cpu", chunk)
         torch.testing.assert_close(model(x), whole)
 
 

@@ -21,7 +21,7 @@ from fwnet.experiments.denoising import (
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.image_study import PSNR, Paper, add_tests, image_study
 from fwnet.experiments.image_training import Data, figures_by_set, images_to_test, learning_images
-from fwnet.experiments.patch_coding import denoise_ksvd, patch_dictionary
+from fwnet.experiments.patches import denoise_ksvd, patch_dictionary
 from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.runs import Job, Record
 from fwnet.imaging.bm3d import denoise_bm3d

@@ -319,11 +319,6 @@ class DigitCase(Case):
             seed=seed,
         )
 
-    @property
-    def search_key(self) -> dict[str, Any]:
-        """The method."""
-        return {"method": self.name}
-
     def search(self, lab: Lab) -> Tried:
         """Try arguments of the model, weight decays and adversarial radii."""
         candidates = [

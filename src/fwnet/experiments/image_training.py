@@ -33,7 +33,7 @@ from fwnet.data import (
     set14_files,
     t91_files,
 )
-from fwnet.experiments.patch_denoiser import PatchDenoiser
+from fwnet.experiments.patches import PatchDenoiser
 from fwnet.experiments.runs import Job, Record
 from fwnet.hardware import full_precision
 from fwnet.metrics import as_displayed, psnr, shave, ssim
