@@ -142,10 +142,9 @@ class DigitTraining(Job):
             kind: Any = MODELS[self.model]
             encoder = kind.from_dictionary(features.dictionary, **self.options)
             task = CodeRegression(features.x, features.codes)
-            try:
-                record["pretraining"] = self._train(encoder, task, self.pretraining, device)
-            except DivergedError as error:
-                failed = {"error": None, "diverged": str(error)}
+            record["pretraining"] = self._train(encoder, task, self.pretraining, device)
+            if "diverged" in record["pretraining"]:
+                failed = {"error": None, **record["pretraining"]}
                 return {"outcomes": [failed] * len(self.trainings)}
             if self.logistic:
                 record["logistic_error"] = logistic_error(encoder, features)
@@ -173,10 +172,9 @@ class DigitTraining(Job):
             network = CodeClassifier.on(encoder, NUM_CLASSES, generator=generator)
         rest = dict(settings)
         task = Classification(x, digits.labels, adversarial_radius=rest.pop(ADVERSARIAL_RADIUS))
-        try:
-            report = self._train(network, task, rest, device)
-        except DivergedError as error:
-            return {"error": None, "diverged": str(error)}
+        report = self._train(network, task, rest, device)
+        if "diverged" in report:
+            return {"error": None, **report}
         scores = _outputs(network, test_x)
         percent = 100 * error_rate(scores, digits.test_labels).item()
         if self.num_validation:  # trial runs need only the error
@@ -195,9 +193,12 @@ class DigitTraining(Job):
     def _train(
         self, network: Model, task: Task, settings: dict[str, Any], device: torch.device
     ) -> dict[str, Any]:
-        """Train, and return where the training ended and p by epoch."""
+        """Train, and return where the training ended and p by epoch, or that it diverged."""
         config = TrainingConfig(**settings, seed=self.seed)
-        result = train(network, task, config, TrainingRun(device=device))
+        try:
+            result = train(network, task, config, TrainingRun(device=device))
+        except DivergedError as error:
+            return {"diverged": str(error)}
         report = {
             "loss": result.history[-1]["loss"],
             "seconds": result.seconds,
