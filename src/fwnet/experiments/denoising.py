@@ -1,6 +1,5 @@
 """Networks that remove noise."""
 
-import operator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -91,8 +90,9 @@ def ahead(text: str, ours: str, theirs: str, margin: float) -> Claim:
     def check(result: Result) -> tuple[bool, str]:
         leads = {}
         for sigma in LEVELS:
-            pair = (result.find(name.format(sigma), PSNR, σ=sigma) for name in (ours, theirs))
-            leads[sigma] = operator.sub(*(row.mean for row in pair))
+            names = (ours, theirs.format(sigma))
+            first, second = (result.find(name, PSNR, σ=sigma).mean for name in names)
+            leads[sigma] = first - second
         listed = ", ".join(f"{lead:+.2f} dB at σ = {sigma}" for sigma, lead in leads.items())
         return min(leads.values()) >= margin, listed
 
