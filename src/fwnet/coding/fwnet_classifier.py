@@ -29,6 +29,7 @@ from fwnet.coding.network_estimator import (
 )
 from fwnet.coding.structured_codes import structured_codes
 from fwnet.data import keyed_generator
+from fwnet.functional import check_radius
 from fwnet.hardware import choose_device
 from fwnet.models import CodeClassifier, FWNet
 from fwnet.training import Classification, CodeRegression
@@ -86,8 +87,7 @@ class FWNetClassifier(
         """Learn the classes y of the samples X."""
         self._check_parameters()
         check_integer("n_components", self.n_components)
-        if not 0 < self.radius < math.inf:
-            raise ValueError(f"radius must be > 0 and finite, got {self.radius!r}")
+        check_radius(self.radius)
         if not 0 <= self.adversarial_radius < math.inf:
             raise ValueError(
                 f"adversarial_radius must be >= 0 and finite, got {self.adversarial_radius!r}"

@@ -1,6 +1,5 @@
 """`FWNetCoder`: a network that codes, as a step of a scikit-learn pipeline."""
 
-import math
 from collections import Counter
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, cast
@@ -15,6 +14,7 @@ from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer, as_arr
 from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes
 from fwnet.coding.dictionary_learning import LpDictionaryLearning
 from fwnet.coding.network_estimator import FIRST_P, FLOAT32, NetworkEstimator, in_precision
+from fwnet.functional import check_radius
 from fwnet.models import FWNet
 from fwnet.solvers import ksvd
 from fwnet.training import CodeRegression
@@ -88,8 +88,8 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
         self._check_chunk_rows()
         if self.n_components is not None:
             check_integer("n_components", self.n_components)
-        if self.radius is not None and not 0 < self.radius < math.inf:
-            raise ValueError(f"radius must be > 0 and finite, or None, got {self.radius!r}")
+        if self.radius is not None:
+            check_radius(self.radius)
         X, _ = self._checked_samples(X, reset=True)
         seed = self._seed()
         codes = _given_codes(y, len(X), self.n_components)
