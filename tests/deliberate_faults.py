@@ -643,8 +643,8 @@ FAULTS = [
     ),
     Fault(
         "coding/encode.py",
-        "~np.isfinite(block).all(axis=1)",
-        "np.isnan(block).any(axis=1)",
+        "~np.isfinite(shard).all(axis=1)",
+        "np.isnan(shard).any(axis=1)",
         "tests/coding/test_encode.py::test_a_row_that_is_not_finite_is_named",
     ),
     Fault(
@@ -722,7 +722,7 @@ FAULTS = [
     Fault(
         "experiments/page.py",
         'f" ({row.paper:g})"',
-        'f" ({row.ours:g})"',
+        'f" ({row.mean:g})"',
         "tests/experiments/test_experiments.py::test_the_page_is_made_of_the_results",
     ),
     Fault(

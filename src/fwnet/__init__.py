@@ -75,54 +75,30 @@ __all__ = [
     "zoo",
 ]
 
-_HOMES = {
-    "ConvFWNet": "fwnet.models",
-    "ConvLISTA": "fwnet.models",
-    "ConvexSet": "fwnet.sets",
-    "DnCNN": "fwnet.models",
-    "FWNet": "fwnet.models",
-    "FWNetClassifier": "fwnet.coding",
-    "FWNetCoder": "fwnet.coding",
-    "LCoD": "fwnet.models",
-    "LISTA": "fwnet.models",
-    "LpBall": "fwnet.sets",
-    "LpCoder": "fwnet.coding",
-    "LpDictionaryLearning": "fwnet.coding",
-    "MLP": "fwnet.models",
-    "SRCNN": "fwnet.models",
-    "Solution": "fwnet.solvers",
-    "VDSR": "fwnet.models",
-    "denoise": "fwnet.imaging",
-    "dual_exponent": "fwnet.functional",
-    "list_models": "fwnet.zoo",
-    "load_model": "fwnet.zoo",
-    "pool_p": "fwnet.functional",
-    "soft_threshold": "fwnet.functional",
-    "solve": "fwnet.solvers",
-    "upscale": "fwnet.imaging",
-}
-_ROOMS = {
-    "coding",
-    "data",
-    "functional",
-    "imaging",
-    "metrics",
-    "models",
-    "nn",
-    "resize",
-    "restoration",
-    "sets",
-    "solvers",
-    "training",
-    "zoo",
+# The rooms that are public, and the names of each that stand in the package itself.
+_NAMES: dict[str, set[str]] = {
+    "coding": {"FWNetClassifier", "FWNetCoder", "LpCoder", "LpDictionaryLearning"},
+    "data": set(),
+    "functional": {"dual_exponent", "pool_p", "soft_threshold"},
+    "imaging": {"denoise", "upscale"},
+    "metrics": set(),
+    "models": {"LISTA", "MLP", "SRCNN", "VDSR", "ConvFWNet", "ConvLISTA", "DnCNN", "FWNet", "LCoD"},
+    "nn": set(),
+    "resize": set(),
+    "restoration": set(),
+    "sets": {"ConvexSet", "LpBall"},
+    "solvers": {"Solution", "solve"},
+    "training": set(),
+    "zoo": {"list_models", "load_model"},
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in _NAMES:
         return importlib.import_module(f"fwnet.{name}")
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+    for room, names in _NAMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"fwnet.{room}"), name)
     raise AttributeError(f"module 'fwnet' has no attribute {name!r}")
 
 

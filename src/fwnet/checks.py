@@ -16,3 +16,9 @@ def check_integer(name: str, value: Any, least: int = 1) -> int:
     if isinstance(value, bool) or number < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
     return number
+
+
+def check_tolerance(name: str, value: float | None) -> None:
+    """Raise unless a tolerance is None or in (0, 1)."""
+    if value is not None and not 0 < value < 1:
+        raise ValueError(f"{name} must be in (0, 1), got {value!r}")

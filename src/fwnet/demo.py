@@ -5,13 +5,12 @@ Only public names are used, so that every section is also an example.
 
 import base64
 import html
-import io
 import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 
 import matplotlib as mpl
@@ -37,24 +36,9 @@ class Section:
     text: str
     figure: Figure
 
-    @cached_property
-    def png(self) -> bytes:
-        """The figure as a PNG file."""
-        buffer = io.BytesIO()
-        self.figure.savefig(buffer, format="png", dpi=160)
-        return buffer.getvalue()
 
-
-@dataclass(frozen=True)
-class DemoReport:
-    """The path of the page, and the text of each section."""
-
-    page: Path
-    summary: list[str]
-
-
-def write_demo(output: Path, progress: Callable[[str], None] = lambda _: None) -> DemoReport:
-    """Compute all sections; write the figures and the page to the folder `output`."""
+def write_demo(output: Path, progress: Callable[[str], None] = lambda _: None) -> list[Section]:
+    """Compute all sections; write the figures and index.html to the folder `output`."""
     output.mkdir(parents=True, exist_ok=True)
     parts: list[tuple[str, Callable[[], Section]]] = [
         ("pool_p for several p", show_pool),
@@ -68,12 +52,10 @@ def write_demo(output: Path, progress: Callable[[str], None] = lambda _: None) -
     sections = []
     for message, make in parts:
         progress(message)
-        section = make()
-        sections.append(section)
-        (output / f"{section.name}.png").write_bytes(section.png)
-    page = output / "index.html"
-    page.write_text(_page(sections), encoding="utf-8")
-    return DemoReport(page, [section.text for section in sections])
+        sections.append(make())
+        sections[-1].figure.savefig(output / f"{sections[-1].name}.png", dpi=160)
+    (output / "index.html").write_text(_page(sections, output), encoding="utf-8")
+    return sections
 
 
 def show_pool() -> Section:
@@ -306,8 +288,12 @@ def _side_by_side(
     pictures: dict[str, np.ndarray], part: tuple[slice, slice]
 ) -> tuple[Figure, dict[str, float]]:
     """Draw images and a detail of each; return the PSNR of all others against the first."""
-    truth = next(iter(pictures))
-    ratios = {name: _psnr(one, pictures[truth]) for name, one in pictures.items() if name != truth}
+    truth, *others = pictures
+    clean = _in_unit_range(pictures[truth])[None]
+    ratios = {
+        name: fwnet.metrics.psnr(_in_unit_range(pictures[name])[None], clean).item()
+        for name in others
+    }
     figure = Figure(figsize=(11, 7.4), layout="constrained")
     for column, (name, picture) in enumerate(pictures.items()):
         upper, lower = figure.add_subplot(2, 3, column + 1), figure.add_subplot(2, 3, column + 4)
@@ -326,11 +312,6 @@ def _in_unit_range(picture: np.ndarray) -> Tensor:
 def _in_eight_bits(image: Tensor) -> np.ndarray:
     pixels: np.ndarray = (255 * image).round().clamp(0, 255).byte().permute(1, 2, 0).numpy()
     return pixels
-
-
-def _psnr(picture: np.ndarray, clean: np.ndarray) -> float:
-    ours, theirs = (_in_unit_range(part)[None] for part in (picture, clean))
-    return fwnet.metrics.psnr(ours, theirs).item()
 
 
 @contextmanager
@@ -368,17 +349,17 @@ h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem } img { max-width: 100%; max-hei
 """
 
 
-def _page(sections: list[Section]) -> str:
-    """Return the page with all figures embedded; it loads no other files."""
-    body = "\n".join(
-        f"<h2>{html.escape(section.title)}</h2>\n<p>{html.escape(section.text)}</p>\n"
-        f'<img alt="{html.escape(section.title)}" '
-        f'src="data:image/png;base64,{base64.b64encode(section.png).decode()}">'
-        for section in sections
-    )
+def _page(sections: list[Section], folder: Path) -> str:
+    """Return the page with all figures of the folder embedded; it loads no other files."""
+    body = ""
+    for section in sections:
+        title, text = html.escape(section.title), html.escape(section.text)
+        png = base64.b64encode((folder / f"{section.name}.png").read_bytes()).decode()
+        body += f"<h2>{title}</h2>\n<p>{text}</p>\n"
+        body += f'<img alt="{title}" src="data:image/png;base64,{png}">\n'
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>fwnet demo</title>'
         f"<style>{_STYLE}</style></head>\n<body><h1>fwnet</h1>\n"
         f'<p class="lead">Lp-norm constrained coding, version {fwnet.__version__}</p>\n'
-        f"{body}\n</body></html>\n"
+        f"{body}</body></html>\n"
     )

@@ -30,11 +30,11 @@ def rows(request, tmp_path, values, monkeypatch):
 def test_blocks_from_every_row_on(rows, values, size):
     assert (rows.num_rows, rows.num_columns, rows.dtype) == (23, 4, np.float64)
     for start in range(23):
-        blocks = list(rows.blocks(start, size))
+        blocks = list(rows.shards(start, size))
         np.testing.assert_array_equal(np.concatenate(blocks), values[start:])
         assert all(len(block) == size for block in blocks[:-1])
         assert 0 < len(blocks[-1]) <= size
-    assert list(rows.blocks(23, size)) == []
+    assert list(rows.shards(23, size)) == []
 
 
 def test_parquet_that_is_written_in_blocks_is_read_back(tmp_path, values):
@@ -42,5 +42,5 @@ def test_parquet_that_is_written_in_blocks_is_read_back(tmp_path, values):
     path = tmp_path / "codes.parquet"
     with path.open("wb") as file:
         write_parquet(file, [values[:10], values[10:]])
-    (block,) = open_rows(path).blocks(0, 23)
+    (block,) = open_rows(path).shards(0, 23)
     np.testing.assert_array_equal(block, values)

@@ -331,18 +331,14 @@ def test_what_a_killed_run_had_not_finished_is_dropped(folder, option):
     assert digest(folder / "codes.npy") == resumed
 
 
-def test_force_clears_the_shards_of_an_earlier_version(folder):
+def test_force_discards_a_run_whose_manifest_says_too_little(folder):
     work = folder / "codes.npy.parts"
     work.mkdir()
     (work / "manifest.json").write_text('{"version": "0.1", "rows": 50}')
-    for name in ("000000.codes.npy", "000000.certificates.npy", "all.codes.tmp"):
-        (work / name).write_bytes(b"a shard")
-    before = sorted(path.name for path in work.iterdir())
     with pytest.raises(EncodeError, match="start over with --force"):
         encode(folder)
     with pytest.raises(EncodeError, match=r"manifest.json cannot be read; start over with --force"):
         encode(folder, resume=True)
-    assert sorted(path.name for path in work.iterdir() if path.name != "lock") == before
     assert encode(folder, force=True).rows == ROWS
     assert not work.exists()
 

@@ -93,11 +93,8 @@ def small(request, monkeypatch):
     """One of the loaders, its folder, and what it takes for published: the fake images."""
     monkeypatch.delenv("FWNET_DATA", raising=False)
     name, images = request.param, fake_images()
-    constant = name.upper()
-    published = getattr(super_resolution, constant)
-    fake = replace(published, count=len(images), content=content_md5(images))
-    monkeypatch.setattr(super_resolution, constant, fake)
-    return LOADERS[name], name
+    published = getattr(super_resolution, name.upper())
+    return replace(published, count=len(images), content=content_md5(images)).files, name
 
 
 @pytest.mark.parametrize("suffix", [".png", ".bmp", ".tif"])

@@ -28,7 +28,7 @@ from fwnet.experiments.image_training import (
     network_tests,
     patch_atoms,
 )
-from fwnet.experiments.patch_denoiser import PatchDenoiser
+from fwnet.experiments.patches import PatchDenoiser
 from fwnet.experiments.study import Measured
 from fwnet.experiments.super_resolution import DEEP, FULL_STEPS, NO_SKIP, OURS, RELU
 from fwnet.experiments.upscale_exponent import FIXED
@@ -102,11 +102,10 @@ def test_gradients_are_clipped_by_network(name, clip_norm):
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_learning_rates_are_chosen_by_short_trainings_that_are_not_tested(case):
     runner = FakeRunner(lambda job: {"validation": 30.0})
-    about, search = case.search(Lab(runner))
     family = case.family or case
-    assert about == {"method": family.name}
+    assert case.search_key == {"method": family.name}
     assert family.model == case.model
-    search(Lab(runner))
+    case.search(Lab(runner))
     for job in runner.asked:
         assert steps(job) <= 5_000
         assert job.settings["num_epochs"] <= 5
@@ -308,9 +307,8 @@ def record(psnrs, p=None, **changes):
 
 def test_rows_are_means_over_seeds():
     result = Result("x", "", "", "")
-    case = dataclasses.replace(OURS, paper={"Set5": 30.0})
     records = [record([30.0, 28.0], p=1.2), record([31.0, 28.5], p=1.4)]
-    add_figures(result, Measured(case, {}, records))
+    add_figures(result, Measured(OURS, {}, records), {OURS.name: {"Set5": 30.0}})
     assert [(row.setting["images"], row.quantity) for row in result.rows] == [
         ("Set5", PSNR),
         ("Set5", SSIM),
@@ -319,12 +317,12 @@ def test_rows_are_means_over_seeds():
         ("Set5", "learned p"),
     ]
     first, similarity, other, _, exponent = result.rows
-    assert (first.ours, first.values, first.paper) == (30.5, [30.0, 31.0], 30.0)
-    assert similarity.ours == pytest.approx(0.305)
-    assert exponent.ours == pytest.approx(1.3)
-    assert (other.ours, other.paper) == (28.25, None)
+    assert (first.mean, first.values, first.paper) == (30.5, [30.0, 31.0], 30.0)
+    assert similarity.mean == pytest.approx(0.305)
+    assert exponent.mean == pytest.approx(1.3)
+    assert (other.mean, other.paper) == (28.25, None)
     assert (first.num_parameters, first.seconds, first.hardware) == (7, 2.0, "here")
-    assert result.curves == {case.name: {"num_parameters": 7, "multiply_adds": 5}}
+    assert result.details == {OURS.name: {"num_parameters": 7, "multiply_adds": 5}}
 
 
 @pytest.mark.parametrize(("case", "p"), [(FIXED[0], 1.3), (OURS, None)])

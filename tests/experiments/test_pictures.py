@@ -12,8 +12,8 @@ ROWS = [
 ]
 
 
-def drawn(*parts, curves=None, rows=ROWS):
-    result = Result("x", "", "", "", rows=rows, curves=curves or {})
+def drawn(*parts, details=None, rows=ROWS):
+    result = Result("x", "", "", "", rows=rows, details=details or {})
     return panels(*parts)(result).axes
 
 
@@ -62,7 +62,7 @@ def test_lines_by_method_with_those_of_the_paper():
 
 def test_curves_by_name_and_by_prefix():
     curves = {"p from 1": [1, 2], "p from 2": [2, 3], "other": {"count": 3}}
-    some, all_of_them = drawn(Curves(prefix="p ", title="p"), Curves(), curves=curves)
+    some, all_of_them = drawn(Curves(prefix="p ", title="p"), Curves(), details=curves)
     assert [line.get_label() for line in some.lines] == ["from 1", "from 2"]
     assert len(all_of_them.lines) == 2
     assert some.get_xlabel() == "epoch"

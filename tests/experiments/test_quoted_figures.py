@@ -20,8 +20,8 @@ def measured_figures():
     figures = {}
     for result in RESULTS.values():
         for row in result.rows:
-            numbers = [row.ours, row.spread, row.paper, row.num_parameters]
-            known = result.curves.get(row.method)
+            numbers = [row.mean, row.spread, row.paper, row.num_parameters]
+            known = result.details.get(row.method)
             numbers += known.values() if isinstance(known, dict) else []
             numbers += [row.setting.get("test error")]
             found = figures.setdefault(row.method, set())
@@ -72,5 +72,5 @@ def test_cards_have_the_measured_figures(task):
             place = f"BSD68 σ={setting.get('σ')}"
             if task == "upscale":
                 place = f"{setting['images']} ×{setting['scale']}"
-            figures[f"{place} PSNR"] = f"{row.ours:.2f}"
+            figures[f"{place} PSNR"] = f"{row.mean:.2f}"
         assert {key: f"{value:.2f}" for key, value in card.figures.items()} == figures

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fwnet.experiments import Lab, Result, UnfinishedError
 from fwnet.experiments.runs import Job
-from fwnet.experiments.study import Case, choose, climb, grid, measure_cases
+from fwnet.experiments.study import Case, best_of, choose, climb, measure_cases, try_all
 from fwnet.training import DivergedError
 from tests.experiments.fake_runner import FakeRunner
 
@@ -26,8 +26,7 @@ class Trial(Job):
 def climbed(figure, **options):
     """Return the learning rates in their order, and PSNR by learning rate."""
     runner = FakeRunner(lambda job: {"validation": figure(job.rate)})
-    search = climb(lambda settings: Trial(settings["learning_rate"]))
-    tried = search(Lab(runner, **options))
+    tried = climb(Lab(runner, **options), lambda settings: Trial(settings["learning_rate"]))
     return [job.rate for job in runner.asked], {s["learning_rate"]: -loss for s, loss in tried}
 
 
@@ -76,16 +75,15 @@ def test_a_quick_version_tries_one_learning_rate():
 ERRORS = {1.0: 3.0, 2.0: None, 3.0: 1.0, 4.0: math.nan}
 
 
-def rate_grid(rates=tuple(ERRORS), **options):
-    return grid(
-        [{"rate": rate} for rate in rates], lambda settings: Trial(settings["rate"]), **options
-    )
+def try_rates(lab, rates=tuple(ERRORS), **options):
+    candidates = [{"rate": rate} for rate in rates]
+    return try_all(lab, candidates, lambda settings: Trial(settings["rate"]), **options)
 
 
 def test_a_grid_is_tried_and_noted():
     result = Result("x", "", "", "")
     lab = Lab(FakeRunner(lambda job: {"error": ERRORS[job.rate]}))
-    assert choose(lab, result, [({"method": "a", "T": 2}, rate_grid())]) == [{"rate": 3.0}]
+    assert best_of(result, {"method": "a", "T": 2}, try_rates(lab)) == {"rate": 3.0}
     (note,) = result.choices
     assert note["tried"] == [
         {"rate": 1.0, "loss": 3.0},
@@ -95,18 +93,19 @@ def test_a_grid_is_tried_and_noted():
     ]
     assert (note["method"], note["T"], note["rate"], note["validation_loss"]) == ("a", 2, 3.0, 1.0)
     with pytest.raises(DivergedError, match="b diverged with all 1 settings"):
-        choose(lab, result, [({"method": "b"}, rate_grid([2.0]))])
+        best_of(result, {"method": "b"}, try_rates(lab, [2.0]))
 
 
 def test_one_record_may_try_several_settings():
     runner = FakeRunner(lambda job: {"errors": [job.rate, 0.5 * job.rate]})
-    search = rate_grid(
+    tried = try_rates(
+        Lab(runner),
         [1.0, 2.0],
         losses=lambda settings, record: [
             ({**settings, "radius": r}, e) for r, e in enumerate(record["errors"])
         ],
     )
-    (best,) = choose(Lab(runner), Result("", "", "", ""), [({"method": ""}, search)])
+    best = best_of(Result("", "", "", ""), {"method": ""}, tried)
     assert best == {"rate": 1.0, "radius": 1}
 
 
@@ -119,15 +118,13 @@ def test_with_several_workers_all_searches_run_at_the_same_time():
             barrier.wait(timeout=30)
         return {"validation": peak(2e-3)(job.rate)}
 
-    searches = [
-        (
-            {"method": kind},
-            climb(lambda settings, kind=kind: Trial(settings["learning_rate"], kind)),
-        )
-        for kind in "abc"
-    ]
+    class ClimbingCase(SmallCase):
+        def search(self, lab):
+            return climb(lab, lambda settings: Trial(settings["learning_rate"], self.name))
+
+    cases = [ClimbingCase(kind, kind) for kind in "abc"]
     lab = Lab(FakeRunner(record, num_workers=2))
-    assert choose(lab, Result("", "", "", ""), searches) == [{"learning_rate": 2e-3}] * 3
+    assert choose(lab, Result("", "", "", ""), cases) == [{"learning_rate": 2e-3}] * 3
 
 
 @dataclass(frozen=True)
@@ -135,8 +132,12 @@ class SmallCase(Case):
     name: str
     family: str = ""
 
+    @property
+    def search_key(self):
+        return {"method": self.family}
+
     def search(self, lab):
-        return ({"method": self.family}, rate_grid([1.0, 3.0])) if self.family else None
+        return try_rates(lab, [1.0, 3.0]) if self.family else []
 
     def job(self, lab, settings, seed):
         return Trial(settings.get("rate", 0.0), self.name, seed)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fwnet import ConvFWNet, DnCNN
-from fwnet.experiments.patch_denoiser import PatchDenoiser
+from fwnet.experiments.patches import PatchDenoiser
 from fwnet.imaging.tiling import apply_tiled, cut_tiles
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch.nn.functional import conv2d, conv_transpose2d, pad
 
-from fwnet.experiments import patch_denoiser
-from fwnet.experiments.patch_denoiser import PatchDenoiser
+from fwnet.experiments import patches
+from fwnet.experiments.patches import PatchDenoiser
 from fwnet.models import LISTA, SRCNN, VDSR, ConvFWNet, ConvLISTA, DnCNN, FWNet
 from fwnet.models.conv_coding_networks import gram_kernels, squared_norm
 from tests.models.conformance import (
@@ -513,21 +513,19 @@ def coder(size=4, **changes):
     return FWNet(size**2, generator=torch.Generator().manual_seed(0), **options).double()
 
 
-@pytest.mark.parametrize("window", [None, 0.25, 1.0])
-@pytest.mark.parametrize("remove_mean", [True, False])
-def test_patches_are_averaged_as_a_double_loop_does_it(window, remove_mean):
+def test_patches_are_averaged_as_a_double_loop_does_it():
     size, network = 4, coder()
-    model = PatchDenoiser.on(network, patch_size=4, window=window, remove_mean=remove_mean)
+    model = PatchDenoiser.on(network, patch_size=4)
     x = images(2, 1, 7, 9)
     place = np.arange(size) - 1.5
-    profile = np.ones(size) if window is None else np.exp(-0.5 * (place / (window * size)) ** 2)
+    profile = np.exp(-0.5 * (place / (0.25 * size)) ** 2)
     weights = torch.from_numpy(np.outer(profile, profile))
     total, norm = torch.zeros_like(x), torch.zeros_like(x)
     for top in range(7 - size + 1):
         for left in range(9 - size + 1):
             here = (slice(None), 0, slice(top, top + size), slice(left, left + size))
             patches = x[here].flatten(1)
-            means = patches.mean(1, keepdim=True) if remove_mean else torch.zeros(2, 1)
+            means = patches.mean(1, keepdim=True)
             rebuilt = means + network(patches - means)
             total[here] += weights * rebuilt.reshape(2, size, size)
             norm[here] += weights
@@ -537,9 +535,11 @@ def test_patches_are_averaged_as_a_double_loop_does_it(window, remove_mean):
 
 def test_an_image_of_the_size_of_a_patch_is_one_patch():
     network = coder()
-    model = PatchDenoiser.on(network, patch_size=4, remove_mean=False)
-    x = images(3, 1, 4, 4)
-    torch.testing.assert_close(model(x).flatten(1), network(x.flatten(1)))
+    model = PatchDenoiser.on(network, patch_size=4)
+    patches = images(3, 1, 4, 4).flatten(1)
+    means = patches.mean(1, keepdim=True)
+    x = patches.reshape(3, 1, 4, 4)
+    torch.testing.assert_close(model(x).flatten(1), means + network(patches - means))
 
 
 def test_chunks_of_patches_change_nothing(monkeypatch):
@@ -547,7 +547,7 @@ def test_chunks_of_patches_change_nothing(monkeypatch):
     x = images(2, 1, 9, 8)
     whole = model(x)
     for chunk in (1, 7, 30, 60, 61):
-        monkeypatch.setattr(patch_denoiser, "CHUNK_PATCHES", chunk)
+        monkeypatch.setitem(patches.CHUNK_PATCHES, "cpu", chunk)
         torch.testing.assert_close(model(x), whole)
 
 
@@ -583,7 +583,6 @@ def test_what_an_update_of_lcod_costs():
         ({"coder": {**PATCHES, "reconstruct": False}}, "coder must rebuild signals"),
         ({"patch_size": 4}, "num_features of coder must be 16, the pixels of a patch, got 9"),
         ({"patch_size": 0}, "patch_size must be an integer >= 1, got 0"),
-        ({"window": 0.0}, "window must be > 0 or None, got 0.0"),
     ],
 )
 def test_bad_patch_denoisers(arguments, message):

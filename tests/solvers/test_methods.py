@@ -137,6 +137,20 @@ class TestCVX(MethodConformance):
     exponents = (1.0, 1.3, 2.0, math.inf)
     tol = 1e-6
 
+    def test_the_least_norm_is_looked_for_unless_told_otherwise(self):
+        x, dictionary = gaussian()
+        ball = LpBall(1.0, 1e3)  # many exact codes are inside
+        shortest, any_of_them = (
+            solve(x, dictionary, ball, method=CVX(least_norm=least), tol=1e-6)
+            for least in (True, False)
+        )
+        for solution in (shortest, any_of_them):
+            torch.testing.assert_close(solution.code @ dictionary.T, x, rtol=1e-3, atol=1e-3)
+        assert shortest.certified.all()
+        longer = any_of_them.code.abs().sum(-1) / shortest.code.abs().sum(-1)
+        assert longer.min() > 0.999
+        assert longer.mean() > 1.05
+
 
 def test_frank_wolfe_is_the_paper_s_iteration():
     """z ← (1 − γ)z + γ·lmo(Dᵀ(Dz − x)) with γ = 2/(t + 2), from z = 0."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fwnet.experiments import denoise_depth, denoise_table
-from fwnet.experiments.patch_denoiser import PatchDenoiser
+from fwnet.experiments.patches import PatchDenoiser
 from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, create_model
 from fwnet.restoration import Denoising
 from fwnet.training import RestorationTask, TrainingConfig, TrainingError, train

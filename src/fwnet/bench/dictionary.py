@@ -11,13 +11,16 @@ import math
 import statistics
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import sklearn
 import torch
 from numpy.lib.stride_tricks import sliding_window_view
+from torch import Tensor
 
 import fwnet
 from fwnet.bench.harness import Options, Report, Row
@@ -32,15 +35,17 @@ SETTINGS = (("lars", 256), ("cd", 256), ("lars", 1024), ("cd", 1024))
 N_JOBS = 2
 TARGET = 1 / 3
 NUM_JUDGED, SNAPSHOTS = 500, 30
+LOOSE: dict[str, Any] = {"tol": 1e-4, "method": ADMM(iterations_per_step=20), "max_steps": 50}
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The objectives of a dictionary during training, and the time."""
+    """The objectives of a dictionary during training, the time, and the gap of the codes."""
 
     seconds: float
     constrained: float
     penalized: float
+    gap: float
 
     def is_as_good_as(self, other: Snapshot) -> bool:
         """Return whether neither objective is larger."""
@@ -54,7 +59,7 @@ def run(options: Options) -> Report:
     report = options.report("dictionary", "MiniBatchDictionaryLearning until it stops")
     for equal_contrast in (True, False):
         x, judged = (patches(size, equal_contrast, seed=s) for s, size in ((0, count), (1, 10_000)))
-        judge = Judge(judged[:NUM_JUDGED])
+        unseen = torch.from_numpy(judged[:NUM_JUDGED])
         what = "equal contrast" if equal_contrast else "as they are"
         group = f"{num_atoms} atoms, {count:,} patches of {SIDE} × {SIDE}, {what}"
         theirs = {}
@@ -64,13 +69,14 @@ def run(options: Options) -> Report:
             options.progress(Progress(f"{what}, scikit-learn", index, len(settings), "fits"))
             name = f"scikit-learn, {algorithm}, batches of {batch_size}, n_jobs={N_JOBS}"
             theirs[name] = _fit_theirs(x, num_atoms, algorithm, batch_size)
-        judge.radius = judge.mean_norm(next(iter(theirs.values()))[-1][1])
+        radius = mean_norm(unseen, next(iter(theirs.values()))[-1][1])
         ours = []
         rounds = 1 if options.quick else 3
         for index in range(rounds):
             options.progress(Progress(f"{what}, fwnet", index, rounds, "fits"))
-            ours.append(_fit_ours(x, num_atoms, judge.radius, options.device, seed=index))
-        _compare(report, group, judge, theirs, ours, both=equal_contrast)
+            ours.append(_fit_ours(x, num_atoms, radius, options.device, seed=index))
+        _compare(report, group, partial(judge, unseen, radius), theirs, ours, both=equal_contrast)
+        report.notes[group] |= {"radius c": radius, "patches that judge": len(unseen)}
     return report
 
 
@@ -101,39 +107,28 @@ def patches(count: int, equal_contrast: bool, seed: int) -> np.ndarray:
     return chosen_rows
 
 
-class Judge:
-    """Evaluate dictionaries on patches that were not used for training."""
+def judge(x: Tensor, radius: float, seconds: float, components: np.ndarray) -> Snapshot:
+    """Evaluate a dictionary with both objectives on patches that were not used for training."""
+    dictionary = _dictionary(components)
+    constrained = fwnet.solve(x, dictionary, fwnet.LpBall(1.0, radius), **LOOSE)
+    penalized = solve_penalized(x, dictionary, ALPHA, **LOOSE)
+    values = [
+        0.5 * (x - solution.code @ dictionary.T).square().sum(-1).mean().item()
+        for solution in (constrained, penalized)
+    ]
+    gap = max(solution.gap.mean().item() for solution in (constrained, penalized))
+    norm = penalized.code.abs().sum(-1).mean().item()
+    return Snapshot(seconds, values[0], values[1] + ALPHA * norm, gap)
 
-    def __init__(self, x: np.ndarray) -> None:
-        self.x, self.radius, self.largest_gap = torch.from_numpy(x), 1.0, 0.0
 
-    def __call__(self, seconds: float, components: np.ndarray) -> Snapshot:
-        """Return both objectives; the mean gap of the codes bounds their error."""
-        dictionary = self._dictionary(components)
-        ball = fwnet.LpBall(1.0, self.radius)
-        options: dict[str, Any] = {"tol": 1e-4, "method": ADMM(iterations_per_step=20)}
-        constrained = fwnet.solve(self.x, dictionary, ball, max_steps=50, **options)
-        penalized = self._penalized(dictionary)
-        values = [
-            0.5 * (self.x - solution.code @ dictionary.T).square().sum(-1).mean().item()
-            for solution in (constrained, penalized)
-        ]
-        gaps = [solution.gap.mean().item() for solution in (constrained, penalized)]
-        self.largest_gap = max(self.largest_gap, *gaps)
-        norm = penalized.code.abs().sum(-1).mean().item()
-        return Snapshot(seconds, values[0], values[1] + ALPHA * norm)
+def mean_norm(x: Tensor, components: np.ndarray) -> float:
+    """Return the mean L1 norm of the codes that minimize scikit-learn's objective."""
+    code = solve_penalized(x, _dictionary(components), ALPHA, **LOOSE).code
+    return float(code.abs().sum(-1).mean())
 
-    def mean_norm(self, components: np.ndarray) -> float:
-        """Return the mean L1 norm of the codes that minimize scikit-learn's objective."""
-        code = self._penalized(self._dictionary(components)).code
-        return float(code.abs().sum(-1).mean())
 
-    def _penalized(self, dictionary: torch.Tensor) -> fwnet.Solution:
-        method = ADMM(iterations_per_step=20)
-        return solve_penalized(self.x, dictionary, ALPHA, tol=1e-4, method=method, max_steps=50)
-
-    def _dictionary(self, components: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(components.T, dtype=np.float32))
+def _dictionary(components: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(components.T, dtype=np.float32))
 
 
 def _fit_theirs(
@@ -191,17 +186,17 @@ def _fit_ours(
 def _compare(
     report: Report,
     group: str,
-    judge: Judge,
+    evaluate: Callable[..., Snapshot],
     theirs: dict[str, list[tuple[float, np.ndarray]]],
     ours: list[list[tuple[float, np.ndarray]]],
     both: bool,
 ) -> None:
     """Report when ours was as good as their result, in both objectives or in the first."""
     ways = {
-        name: [judge(*point) for point in _thinned(way)[::4] + way[-1:]]
+        name: [evaluate(*point) for point in _thinned(way)[::4] + way[-1:]]
         for name, way in theirs.items()
     }
-    paths = [[judge(*point) for point in _thinned(way)] for way in ours]
+    paths = [[evaluate(*point) for point in _thinned(way)] for way in ours]
     ratios = []
     for name, way in ways.items():
         end = way[-1]
@@ -222,7 +217,6 @@ def _compare(
     ]
     report.notes[group] = {
         "alpha": ALPHA,
-        "radius c": judge.radius,
         "times as fast, at least": 1 / max(ratios),
         "times as fast to any point of its way, at least": min(early),
         "seconds of fwnet until it stops": paths[0][-1].seconds,
@@ -231,8 +225,9 @@ def _compare(
         },
         "fwnet on its way: seconds, with ‖z‖₁ ≤ c, with α‖z‖₁": _as_lists(paths[0]),
         "scikit-learn on its way": {name: _as_lists(way) for name, way in ways.items()},
-        "largest mean gap of the codes that judge": judge.largest_gap,
-        "patches that judge": len(judge.x),
+        "largest mean gap of the codes that judge": max(
+            point.gap for way in (*ways.values(), *paths) for point in way
+        ),
         "scikit-learn": sklearn.__version__,
     }
 

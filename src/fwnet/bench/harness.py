@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -121,7 +122,7 @@ def compare(
             name=name,
             ratio=medians[name] / baseline,
             milliseconds=medians[name],
-            spread=_interquartile_range(times[name]) / medians[name],
+            spread=float(np.subtract(*np.percentile(times[name], (75, 25)))) / medians[name],
             peak_mib=peaks[name],
             target=(targets or {}).get(name),
         )
@@ -179,10 +180,3 @@ def _resident_kib(key: str) -> float:
         if line.startswith(f"{key}:"):
             return float(line.split()[1])
     raise OSError(f"/proc/self/status has no {key}")
-
-
-def _interquartile_range(values: list[float]) -> float:
-    if len(values) < 2:
-        return 0.0
-    low, _, high = statistics.quantiles(values, n=4)
-    return high - low

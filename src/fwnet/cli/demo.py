@@ -20,7 +20,7 @@ def demo(
     console = Console()
     make_folder(output)
     with console.status("") as status:
-        report = write_demo(output, progress=status.update)
-    for line in report.summary:
-        console.print(f"• {line}", highlight=False, markup=False)
-    console.print(f"Open {report.page} in a browser.", highlight=False, markup=False)
+        sections = write_demo(output, progress=status.update)
+    for section in sections:
+        console.print(f"• {section.text}", highlight=False, markup=False)
+    console.print(f"Open {output / 'index.html'} in a browser.", highlight=False, markup=False)

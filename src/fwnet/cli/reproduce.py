@@ -137,12 +137,12 @@ def _print_result(experiment: Experiment, result: Result, paths: list[Path]) -> 
             setting,
             row.quantity,
             "" if row.paper is None else f"{row.paper:g}",
-            f"{row.ours:.4g}",
+            f"{row.mean:.4g}",
             "" if row.spread is None else f"± {row.spread:.2g}",
         )
     console.print(table)
     verdicts = [str(verdict) for verdict in experiment.verdicts(result) if verdict.measured]
-    for line in [f"The paper: {experiment.claim}", *verdicts]:
+    for line in [f"The paper: {experiment.paper_says}", *verdicts]:
         console.print(f"• {line}", highlight=False, markup=False)
     saved = " and ".join(str(path) for path in paths)
     print_lines([f"Saved to {saved}."])

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fwnet.cli.command import argument_parameter, option_parameters
-from fwnet.cli.train_options import Trained, training_command
+from fwnet.cli.train_options import show_training, training_command
 from fwnet.restoration import option
 from fwnet.training import CodeRegression, TrainingConfig, TrainingRun
 
@@ -67,7 +67,7 @@ def train_coder_command(
     codes: Path,
     fixed_p: bool,
     **options: Any,
-) -> Trained:
+) -> None:
     """Train a network to encode signals, from signals and their codes."""
     from fwnet.coding import train_coder
 
@@ -79,5 +79,5 @@ def train_coder_command(
             f"validation error {report.validation_error:.4g} after epoch "
             f"{report.training.best_epoch}; codes of zeros have {report.zero_error:.4g}"
         )
-    use = ("code with it:", "fwnet encode DATA.npy --model {} -o CODES.npy")
-    return Trained(report, CodeRegression.shown, lines, use)
+    use = "code with it:\nfwnet encode DATA.npy --model {} -o CODES.npy"
+    show_training(report, CodeRegression.shown, lines, use)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fwnet.cli.command import option_parameters, say
-from fwnet.cli.train_options import Trained, training_command
+from fwnet.cli.train_options import show_training, training_command
 from fwnet.restoration import Restoration, option
 from fwnet.training import (
     RestorationReport,
@@ -85,7 +85,7 @@ def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
     images = option_parameters(ImageOptions, helps={"start": START_HELP + kind.start_help})
     parameters = {"data": images["data"]} | own | network | images
 
-    def command(run: TrainingRun, settings: dict[str, Any], **options: Any) -> Trained:
+    def command(run: TrainingRun, settings: dict[str, Any], **options: Any) -> None:
         chosen = {name: options.pop(name) for name in network}
         learned = {name: options.pop(name) for name in own}
         for hint in kind.hints(**learned):
@@ -95,16 +95,12 @@ def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
         restoration = kind.from_options(trained, chosen["model"], **learned)
         begun: Any = None if trained is None else trained.model
         made = restoration.make_network(
-            chosen["model"],
+            chosen.pop("model"),
             start=begun,
             seed=TrainingConfig(**settings).seed,
-            num_layers=chosen["num_layers"],
-            channels=chosen["channels"],
-            reduction=chosen["reduction"],
-            plain=chosen["plain"] or None,
-            p=chosen["p"],
-            learn_p=False if chosen["fixed_p"] else None,
-            batch_norm=chosen["batch_norm"],
+            plain=chosen.pop("plain") or None,
+            learn_p=False if chosen.pop("fixed_p") else None,
+            **chosen,
         )
         report = train_restoration(
             restoration,
@@ -116,13 +112,13 @@ def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
             notes={"command": shlex.join(["fwnet", *sys.argv[1:]])},
             **options,
         )
-        return _trained(report, restoration)
+        _show(report, restoration)
 
     command.__name__, command.__doc__ = f"train_{kind.name}", kind.train_help
     return training_command(shown, parameters)(command)
 
 
-def _trained(report: RestorationReport, restoration: Restoration) -> Trained:
+def _show(report: RestorationReport, restoration: Restoration) -> None:
     images = report.images
     held = "" if images.held is None else f" and {len(images.held)} to validate"
     count = len(images.learn)
@@ -133,5 +129,5 @@ def _trained(report: RestorationReport, restoration: Restoration) -> Trained:
             f"{report.training.best_epoch}; {restoration.baseline_words} "
             f"{report.baseline_psnr:.2f} dB"
         )
-    use = f"fwnet {restoration.name} IN OUT --model {{}}"
-    return Trained(report, RestorationTask.shown, lines, ("use it:", use))
+    use = f"use it:\nfwnet {restoration.name} IN OUT --model {{}}"
+    show_training(report, RestorationTask.shown, lines, use)

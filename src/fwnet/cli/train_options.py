@@ -48,38 +48,21 @@ class RunOptions:
     force: bool = option(False, "Start over; discard an earlier run.", flags=("--force",))
 
 
-@dataclass(frozen=True)
-class Trained:
-    """What a training command reports at the end.
-
-    Attributes:
-        report: What was trained.
-        shown: How its validation figure is shown.
-        lines: How good it is.
-        use: Words before the last line, and that line: a command with {} for the model file.
-    """
-
-    report: CoderReport | RestorationReport
-    shown: ShownFigure
-    lines: list[str]
-    use: tuple[str, str]
-
-
 def training_command(
     shown: Mapping[str, object], own: Mapping[str, inspect.Parameter]
-) -> Callable[[Callable[..., Trained]], Callable[..., None]]:
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorate a function of `run`, `settings` and its own options as a training command.
 
     The command has `OutputOptions`, `RunOptions`, and an option for every `TrainingConfig` field.
     The function gets a `TrainingRun`, and the settings that the user gave, by name. A bar shows
-    progress, the history is drawn at the end, and errors become lines and exit codes.
+    progress, and errors become lines and exit codes.
 
     Args:
         shown: Defaults in words for --help, by setting, where the command has its own.
         own: The command's own parameters.
     """
 
-    def decorate(function: Callable[..., Trained]) -> Callable[..., None]:
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
         shared = option_parameters(OutputOptions) | option_parameters(RunOptions, panel="Run")
         settings = option_parameters(TrainingConfig, shown, panel="Training", unset=True)
 
@@ -96,40 +79,44 @@ def training_command(
     return decorate
 
 
-def _train(
-    function: Callable[..., Trained], given: dict[str, Any], arguments: dict[str, Any]
-) -> None:
-    output, config = arguments.pop("output"), arguments.pop("config")
-    if config:
+def _train(function: Callable[..., None], given: dict[str, Any], arguments: dict[str, Any]) -> None:
+    if config := arguments.pop("config"):
         given = {**TrainingConfig.read_settings(config), **given}
     with progress_bar(shown=is_first_process()) as progress:
         run = TrainingRun(
-            folder=output,
+            folder=arguments.pop("output"),
             device=choose_device(arguments.pop("device")),
             progress=progress,
             warn=say,
             **{name: arguments.pop(name) for name in ("resume", "force", "checkpoint_seconds")},
         )
-        trained = function(run=run, settings=given, **arguments)
-    if is_first_process():
-        _show(trained, output)
+        function(run=run, settings=given, **arguments)
 
 
-def _show(trained: Trained, output: Path) -> None:
-    """Draw the history, and print what was trained."""
+def show_training(
+    report: CoderReport | RestorationReport, shown: ShownFigure, lines: list[str], use: str
+) -> None:
+    """Draw the history beside the model file, and print what was trained.
+
+    Args:
+        report: What was trained.
+        shown: How its validation figure is shown.
+        lines: How good it is.
+        use: What to do with the network: words, and a command with {} for the model file.
+    """
     from fwnet.training.picture import draw_history
 
-    history = trained.report.training.history
-    if history:  # empty if someone removed the file
-        draw_history(history, trained.shown).savefig(output / "history.png", dpi=120)
-    network, path = trained.report.network, trained.report.model_path
-    words, command = trained.use
+    if not is_first_process():
+        return
+    training, network, path = report.training, report.network, report.model_path
+    if training.history:  # empty if someone removed the file
+        picture = draw_history(training.history, shown)
+        picture.savefig(path.with_name("history.png"), dpi=120)
     print_lines(
         [
-            f"{network.num_parameters:,} parameters, {trained.report.training.seconds:.1f} s",
-            *trained.lines,
+            f"{network.num_parameters:,} parameters, {training.seconds:.1f} s",
+            *lines,
             *(f"{name} {short_text(value)}" for name, value in network.watched().items()),
-            f"written to {path}; {words}",
-            command.format(path),
+            f"written to {path}; {use.format(path)}",
         ]
     )

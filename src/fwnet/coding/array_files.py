@@ -1,6 +1,6 @@
 """Read files of rows: .npy, and .parquet where pyarrow is installed. Nothing is unpickled.
 
-A file is read in blocks of rows, so it may be larger than memory.
+A file is read in shards of rows, so it may be larger than memory.
 """
 
 import importlib
@@ -45,19 +45,19 @@ class RowFile(ABC):
         self.path = path
         self._stamp = self._read_stamp()
 
-    def blocks(self, start: int, size: int) -> Iterator[np.ndarray]:
-        """Yield the rows from `start`, `size` at a time; the last block may be shorter.
+    def shards(self, start: int, size: int) -> Iterator[np.ndarray]:
+        """Yield the rows from `start`, `size` at a time; the last shard may be shorter.
 
         Raise `EncodeError` if the file has changed since it was opened.
         """
         self._check_unchanged()
-        for block in self._blocks(start, size):
+        for shard in self._shards(start, size):
             self._check_unchanged()
-            yield block
+            yield shard
         self._check_unchanged()
 
     @abstractmethod
-    def _blocks(self, start: int, size: int) -> Iterator[np.ndarray]: ...
+    def _shards(self, start: int, size: int) -> Iterator[np.ndarray]: ...
 
     def _check_unchanged(self) -> None:
         if self._read_stamp() != self._stamp:
@@ -105,9 +105,9 @@ class NpyRows(RowFile):
         single = mapped.dtype.kind == "f" and mapped.dtype.itemsize == 4
         self.dtype = np.dtype(np.float32 if single else np.float64)
 
-    def _blocks(self, start: int, size: int) -> Iterator[np.ndarray]:
+    def _shards(self, start: int, size: int) -> Iterator[np.ndarray]:
         for first in range(start, self.num_rows, size):
-            # Mapped again for every block, so that pages already read do not fill the memory.
+            # Mapped again for every shard, so that pages already read do not fill the memory.
             yield np.array(self._map()[first : first + size], dtype=self.dtype, order="C")
 
     def _map(self) -> np.ndarray:
@@ -154,7 +154,7 @@ class ParquetRows(RowFile):
         single = all(pa.types.is_float32(field.type) for field in fields)
         self.dtype = np.dtype(np.float32 if single else np.float64)
 
-    def _blocks(self, start: int, size: int) -> Iterator[np.ndarray]:
+    def _shards(self, start: int, size: int) -> Iterator[np.ndarray]:
         waiting: list[np.ndarray] = []
         count = 0
         for batch in self._batches():
@@ -173,27 +173,31 @@ class ParquetRows(RowFile):
         import pyarrow as pa
 
         target = pa.from_numpy_dtype(self.dtype)
+        # Without the buffer a column of a row group is read whole, however large the group.
+        options = {"buffer_size": 1 << 16, "pre_buffer": False}
+        batch_rows = max(1, PARQUET_BATCH_ENTRIES // self.num_columns)
         try:
-            # Without the buffer a column of a row group is read whole, however large the group.
-            with self._parquet.ParquetFile(
-                self.path, buffer_size=1 << 16, pre_buffer=False
-            ) as file:
-                batch_rows = max(1, PARQUET_BATCH_ENTRIES // self.num_columns)
+            with self._parquet.ParquetFile(self.path, **options) as file:
                 for batch in file.iter_batches(batch_size=batch_rows):
-                    values = np.empty((batch.num_rows, self.num_columns), self.dtype)
-                    for column, position in enumerate(self._positions):
-                        numbers = batch.column(position).cast(target, safe=False)
-                        values[:, column] = numbers.to_numpy(zero_copy_only=False)
-                    yield values
+                    columns = (batch.column(i).cast(target, safe=False) for i in self._positions)
+                    yield np.stack([c.to_numpy(zero_copy_only=False) for c in columns], axis=1)
         except (pa.ArrowException, OSError) as error:
             raise EncodeError(f"{self.path} cannot be read: {_first_line(error)}") from error
 
 
-def read_matrix(path: Path) -> np.ndarray:
-    """Read a whole matrix from an npy file, as float32 or float64."""
+def read_matrix(path: Path, dtype: np.dtype) -> np.ndarray:
+    """Read a whole matrix from an npy file; raise unless it is finite in the dtype."""
     check_suffix(path, (".npy",))
     rows = open_rows(path)
-    return next(rows.blocks(0, rows.num_rows))
+    with np.errstate(over="ignore"):  # values that become infinite are refused below
+        matrix = next(rows.shards(0, rows.num_rows)).astype(dtype)
+    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if len(bad):
+        raise EncodeError(
+            f"{path} must be finite in {dtype}, got NaN or infinity in {len(bad)} of "
+            f"{len(matrix)} rows, the first of them row {bad[0]} (counted from 0)"
+        )
+    return matrix
 
 
 def read_dictionary(
@@ -208,7 +212,7 @@ def read_dictionary(
         dtype: The dtype to convert to; entries must be finite in it.
         num_atoms: m; None accepts any.
     """
-    dictionary = read_matrix(path)
+    dictionary = read_matrix(path, dtype)
     expected = (num_features, num_atoms or dictionary.shape[1])
     if dictionary.shape != expected:
         hint = ""
@@ -218,26 +222,22 @@ def read_dictionary(
             f"{path} must have shape (n, m) = ({num_features}, {num_atoms or 'm'}), where n is the "
             f"number of columns of {signals}, got {dictionary.shape}{hint}"
         )
-    with np.errstate(over="ignore"):  # values that become infinite are refused below
-        dictionary = dictionary.astype(dtype)
-    if not np.isfinite(dictionary).all():
-        raise EncodeError(f"{path} must be finite in {dtype}, got NaN or infinity")
     return dictionary
 
 
-def write_parquet(file: BinaryIO, blocks: Iterable[np.ndarray]) -> None:
-    """Write blocks of codes as a parquet file, one row group per block."""
+def write_parquet(file: BinaryIO, shards: Iterable[np.ndarray]) -> None:
+    """Write shards of codes as a parquet file, one row group per shard."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     writer = None
-    for block in blocks:
-        columns = [pa.array(np.ascontiguousarray(column)) for column in block.T]
+    for shard in shards:
+        columns = [pa.array(np.ascontiguousarray(column)) for column in shard.T]
         table = pa.table(columns, names=[f"code{index}" for index in range(len(columns))])
         if writer is None:
             # Codes hardly repeat, so a dictionary of values would not make the file smaller.
             writer = pq.ParquetWriter(file, table.schema, use_dictionary=False)
-        writer.write_table(table, row_group_size=len(block))
+        writer.write_table(table, row_group_size=len(shard))
     if writer is not None:
         writer.close()
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array
+from sklearn.utils import check_array, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
@@ -58,7 +58,7 @@ class CodeTransformer(
         num_components, num_features = self.components_.shape
         codes = np.empty((len(values), num_components), values.dtype)
         chunk_rows = self.chunk_rows or default_chunk_rows(num_features, num_components)
-        for rows in chunk_slices(len(values), chunk_rows):
+        for rows in gen_batches(len(values), chunk_rows):
             codes[rows] = code_of(to_tensor(values[rows], values.dtype, device)).cpu().numpy()
         _warn_of_uncertified(counts, len(values))
         return _like(X, codes)
@@ -128,12 +128,6 @@ def certified_coder(
     return certified, counts
 
 
-def check_tolerance(name: str, value: float | None) -> None:
-    """Raise unless a tolerance is None or in (0, 1)."""
-    if value is not None and not 0 < value < 1:
-        raise ValueError(f"{name} must be in (0, 1), got {value!r}")
-
-
 def as_array(values: Any) -> Any:
     """Return a tensor as an array, and everything else as it is."""
     if not isinstance(values, Tensor):
@@ -150,12 +144,6 @@ def _like(given: Any, values: np.ndarray) -> Any:
 def default_chunk_rows(num_features: int, num_components: int) -> int:
     """Return a number of rows that bounds the memory, the same on every machine."""
     return max(1, CHUNK_ENTRIES // max(1, num_features + num_components))
-
-
-def chunk_slices(num_rows: int, chunk_rows: int) -> list[slice]:
-    """Cut num_rows into slices of chunk_rows; the last one may be shorter."""
-    starts = range(0, num_rows, chunk_rows)
-    return [slice(start, min(start + chunk_rows, num_rows)) for start in starts]
 
 
 def to_tensor(values: np.ndarray, dtype: np.dtype, device: torch.device) -> Tensor:

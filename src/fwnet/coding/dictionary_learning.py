@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import Any, Self
 
@@ -13,14 +13,8 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from fwnet.checks import check_integer
-from fwnet.coding.code_transformer import (
-    Coder,
-    CodeTransformer,
-    certified_coder,
-    check_tolerance,
-    to_tensor,
-)
+from fwnet.checks import check_integer, check_tolerance
+from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder, to_tensor
 from fwnet.coding.exponent_search import LARGEST_SAMPLE, MOST_TRIALS, search_exponent
 from fwnet.functional import value_of
 from fwnet.sets import LpBall
@@ -55,6 +49,7 @@ Callback = Callable[[LearningProgress], bool | None]
 Report = Callable[[int, int, float, float], bool]
 
 
+@dataclass(eq=False, repr=False)
 class LpDictionaryLearning(CodeTransformer):
     """min_{D, Z} ½‖X − ZD‖²  s.t.  ‖z_i‖_p ≤ radius,  ‖d_j‖₂ = 1.
 
@@ -101,36 +96,20 @@ class LpDictionaryLearning(CodeTransformer):
     (200, 16)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        p: float | str = 1.5,
-        radius: float = 5.0,
-        *,
-        max_iter: int = 100,
-        tol: float = 1e-3,
-        batch_size: int | str | None = "auto",
-        code_tol: float | None = None,
-        dictionary: Any = None,
-        warm_start: bool = False,
-        transform_tol: float | None = None,
-        random_state: Any = None,
-        device: str = "auto",
-        chunk_rows: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.p = p
-        self.radius = radius
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.code_tol = code_tol
-        self.dictionary = dictionary
-        self.warm_start = warm_start
-        self.transform_tol = transform_tol
-        self.random_state = random_state
-        self.device = device
-        self.chunk_rows = chunk_rows
+    n_components: int | None = None
+    p: float | str = 1.5
+    radius: float = 5.0
+    _: KW_ONLY
+    max_iter: int = 100
+    tol: float = 1e-3
+    batch_size: int | str | None = "auto"
+    code_tol: float | None = None
+    dictionary: Any = None
+    warm_start: bool = False
+    transform_tol: float | None = None
+    random_state: Any = None
+    device: str = "auto"
+    chunk_rows: int | None = None
 
     def fit(self, X: Any, y: Any = None, *, callback: Callback | None = None) -> Self:
         """Learn the dictionary, and p if asked to. y is ignored.

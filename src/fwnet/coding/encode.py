@@ -158,13 +158,13 @@ def _data_identity(source: RowFile, shard_rows: int, progress: ProgressCallback)
     digest = hashlib.sha256()
     bad_count, first_bad = 0, 0
     progress(Progress("checking", 0, rows))
-    for block in source.blocks(0, shard_rows):
-        digest.update(block.data.cast("B"))
-        bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
+    for shard in source.shards(0, shard_rows):
+        digest.update(shard.data.cast("B"))
+        bad = np.flatnonzero(~np.isfinite(shard).all(axis=1))
         if len(bad) and not bad_count:
             first_bad = done + int(bad[0])
         bad_count += len(bad)
-        done += len(block)
+        done += len(shard)
         progress(Progress("checking", done, rows))
     if bad_count:
         raise EncodeError(
@@ -193,7 +193,7 @@ def _code_rows(
         progress(Progress("coding", done, source.num_rows, "rows"))
 
     report()
-    for shard in source.blocks(folder.rows_done, shard_rows):
+    for shard in source.shards(folder.rows_done, shard_rows):
         folder.append(*coder.code(shard, report))
         report()
 

@@ -32,8 +32,6 @@ OURS = MANIFEST, CODES, CERTIFICATES, LOCK = (
     "lock",
 )
 TEMPORARY = re.compile(r"\.manifest\.json-[0-9a-f]{8}\.tmp")
-# Earlier versions wrote one file per shard.
-EARLIER = re.compile(r"\d{6,}\.(codes|certificates)\.npy(\.tmp)?|(manifest\.json|all\.codes)\.tmp")
 
 
 class EncodingFolder:
@@ -54,12 +52,14 @@ class EncodingFolder:
     def __enter__(self) -> Self:
         self.path.mkdir(exist_ok=True)
         for name in sorted({path.name for path in self.path.iterdir()}.difference(OURS)):
-            if not (TEMPORARY.fullmatch(name) or EARLIER.fullmatch(name)):
+            if not TEMPORARY.fullmatch(name):
                 raise EncodeError(
                     f"{self.path} must hold nothing but an unfinished encoding, got {name!r}"
                 )
         self._take_lock()
-        self._remove(TEMPORARY)
+        for path in self.path.iterdir():
+            if TEMPORARY.fullmatch(path.name):
+                path.unlink(missing_ok=True)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -95,21 +95,20 @@ class EncodingFolder:
             self.rows_done = found.pop("rows_done")
             self._compare(found)
         else:
-            self._remove(EARLIER)
             self._write_manifest()
 
     def append(self, codes: np.ndarray, records: np.ndarray) -> None:
         """Write the codes and the certificates of the next rows."""
-        for name, block in ((CODES, codes), (CERTIFICATES, records)):
+        for name, shard in ((CODES, codes), (CERTIFICATES, records)):
             path = self.path / name
             if self.rows_done == 0:
-                shape = (self.num_rows, *block.shape[1:])
-                np.lib.format.open_memmap(path, mode="w+", dtype=block.dtype, shape=shape)
+                shape = (self.num_rows, *shard.shape[1:])
+                np.lib.format.open_memmap(path, mode="w+", dtype=shard.dtype, shape=shape)
             header_bytes = _mapped(path).offset
             # Written as a file: on a full disk that raises, while a memory map ends the process.
             with path.open("r+b") as file:
-                file.seek(header_bytes + self.rows_done * block[:1].nbytes)
-                file.write(np.ascontiguousarray(block).data)
+                file.seek(header_bytes + self.rows_done * shard[:1].nbytes)
+                file.write(np.ascontiguousarray(shard).data)
                 file.flush()
                 os.fsync(file.fileno())
         self.rows_done += len(codes)
@@ -147,13 +146,13 @@ class EncodingFolder:
         """Write the codes as parquet."""
         done = 0
 
-        def report(block: np.ndarray) -> np.ndarray:
+        def report(shard: np.ndarray) -> np.ndarray:
             nonlocal done
-            done += len(block)
+            done += len(shard)
             progress(Progress("writing", done, self.num_rows))
-            return block
+            return shard
 
-        write_parquet(file, map(report, open_rows(self.path / CODES).blocks(0, group_rows)))
+        write_parquet(file, map(report, open_rows(self.path / CODES).shards(0, group_rows)))
 
     def _take_lock(self) -> None:
         if sys.platform == "win32":  # no lock there: users must not start two runs on one output
@@ -166,11 +165,6 @@ class EncodingFolder:
         except BlockingIOError as error:
             self._lock.close()
             raise EncodeError(f"another process is at work in {self.path}") from error
-
-    def _remove(self, names: re.Pattern[str]) -> None:
-        for path in self.path.iterdir():
-            if names.fullmatch(path.name):
-                path.unlink(missing_ok=True)
 
     def _read(self) -> dict[str, Any]:
         try:

@@ -1,11 +1,13 @@
 """`FWNetClassifier`: a network that classifies by its codes, as a scikit-learn estimator."""
 
 import math
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import gen_batches
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
@@ -14,7 +16,6 @@ from fwnet.checks import check_integer
 from fwnet.coding.code_transformer import (
     FLOATS,
     as_array,
-    chunk_slices,
     default_chunk_rows,
     to_tensor,
 )
@@ -22,17 +23,19 @@ from fwnet.coding.estimator_files import EstimatorFileMixin
 from fwnet.coding.network_estimator import (
     FIRST_P,
     FLOAT32,
-    LEARN,
+    History,
     NetworkEstimator,
     in_precision,
 )
 from fwnet.coding.structured_codes import structured_codes
 from fwnet.data import keyed_generator
+from fwnet.functional import check_radius
 from fwnet.hardware import choose_device
 from fwnet.models import CodeClassifier, FWNet
 from fwnet.training import Classification, CodeRegression
 
 
+@dataclass(eq=False, repr=False)
 class FWNetClassifier(
     NetworkEstimator,
     EstimatorFileMixin,
@@ -71,49 +74,20 @@ class FWNetClassifier(
         feature_names_in_: Their names, if X has names.
     """
 
-    network_: CodeClassifier
-    _mean: np.ndarray
-    _scale: float
-
-    def __init__(
-        self,
-        n_components: int = 150,
-        *,
-        num_layers: int = 3,
-        p: float | str = LEARN,
-        radius: float = 8.0,
-        max_iter: int = 50,
-        batch_size: int = 50,
-        learning_rate: float = 3e-3,
-        weight_decay: float = 1e-4,
-        adversarial_radius: float = 0.2,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 20,
-        random_state: Any = None,
-        device: str = "auto",
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.num_layers = num_layers
-        self.p = p
-        self.radius = radius
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.adversarial_radius = adversarial_radius
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
-        self.device = device
-        self.verbose = verbose
+    n_components: int = 150
+    _: KW_ONLY
+    num_layers: int = 3
+    radius: float = 8.0
+    max_iter: int = 50
+    batch_size: int = 50
+    weight_decay: float = 1e-4
+    adversarial_radius: float = 0.2
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the classes y of the samples X."""
         self._check_parameters()
         check_integer("n_components", self.n_components)
-        if not 0 < self.radius < math.inf:
-            raise ValueError(f"radius must be > 0 and finite, got {self.radius!r}")
+        check_radius(self.radius)
         if not 0 <= self.adversarial_radius < math.inf:
             raise ValueError(
                 f"adversarial_radius must be >= 0 and finite, got {self.adversarial_radius!r}"
@@ -131,8 +105,7 @@ class FWNetClassifier(
         x = self._features(X, FLOAT32, torch.device("cpu"))
         labels = torch.from_numpy(indices.astype(np.int64))
         kept, held = self._split(len(x), seed, labels)
-        self.history_ = []
-        encoder = self._learn_codes(x, labels, kept, held, seed, len(classes))
+        encoder, history = self._learn_codes(x, labels, kept, held, seed, len(classes))
         generator = keyed_generator(seed, "weights")
         network = CodeClassifier.on(encoder, len(classes), generator=generator)
         task = Classification(
@@ -142,11 +115,9 @@ class FWNetClassifier(
             labels[held],
             adversarial_radius=float(self.adversarial_radius),
         )
-        self._train(network, task, len(kept), seed, "classes")
+        history += self._train(network, task, len(kept), seed, "classes")
         self.classes_, self.network_ = classes, network
-        self.n_iter_ = len(self.history_)
-        assert isinstance(network.encoder, FWNet)
-        self.p_ = self._learned_exponent(network.encoder)
+        self._note(cast("FWNet", network.encoder), history)
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -156,7 +127,7 @@ class FWNetClassifier(
         device = choose_device(self.device)
         scores_of = in_precision(self.network_, X.dtype, device)
         parts = []
-        for rows in chunk_slices(len(X), default_chunk_rows(X.shape[1], self.n_components)):
+        for rows in gen_batches(len(X), default_chunk_rows(X.shape[1], self.n_components)):
             scores = scores_of(self._features(X[rows], X.dtype, device))
             parts.append(scores.softmax(-1).cpu().numpy())
         return np.concatenate(parts)
@@ -172,7 +143,7 @@ class FWNetClassifier(
 
     def _learn_codes(
         self, x: Tensor, labels: Tensor, kept: Tensor, held: Tensor, seed: int, count: int
-    ) -> FWNet:
+    ) -> tuple[FWNet, History]:
         """Return a network that has learned codes with the atoms of the right class."""
         per_class, more = divmod(int(self.n_components), count)
         widths = [per_class + (label < more) for label in range(count)]
@@ -184,5 +155,4 @@ class FWNetClassifier(
         )
         codes, held_codes = (structured.codes(x[rows], labels[rows]) for rows in (kept, held))
         task = CodeRegression(x[kept], codes, x[held], held_codes)
-        self._train(network, task, len(kept), seed, "codes")
-        return network
+        return network, self._train(network, task, len(kept), seed, "codes")

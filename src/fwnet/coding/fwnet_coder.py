@@ -1,7 +1,7 @@
 """`FWNetCoder`: a network that codes, as a step of a scikit-learn pipeline."""
 
-import math
 from collections import Counter
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, cast
 
 import numpy as np
@@ -13,13 +13,8 @@ from fwnet.checks import check_integer
 from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer, as_array, to_tensor
 from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes
 from fwnet.coding.dictionary_learning import LpDictionaryLearning
-from fwnet.coding.network_estimator import (
-    FIRST_P,
-    FLOAT32,
-    LEARN,
-    NetworkEstimator,
-    in_precision,
-)
+from fwnet.coding.network_estimator import FIRST_P, FLOAT32, NetworkEstimator, in_precision
+from fwnet.functional import check_radius
 from fwnet.models import FWNet
 from fwnet.solvers import ksvd
 from fwnet.training import CodeRegression
@@ -28,6 +23,7 @@ P_BOUNDS = (1.01, 50.0)  # bounds of the initial value of a learned p
 KSVD_ROWS, KSVD_ROUNDS, KSVD_ATOMS_PER_NONZERO = 2_000, 5, 10
 
 
+@dataclass(eq=False, repr=False)
 class FWNetCoder(NetworkEstimator, CodeTransformer):
     """z = f(x), T layers that give the codes of  min ½‖x − zD‖²  s.t.  ‖z‖_p ≤ radius.
 
@@ -74,38 +70,14 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
     (200, 16)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        num_layers: int = 4,
-        p: float | str = LEARN,
-        radius: float | None = None,
-        max_iter: int = 100,
-        batch_size: int = 100,
-        learning_rate: float = 3e-3,
-        weight_decay: float = 2e-4,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 20,
-        random_state: Any = None,
-        device: str = "auto",
-        chunk_rows: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.num_layers = num_layers
-        self.p = p
-        self.radius = radius
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
-        self.device = device
-        self.chunk_rows = chunk_rows
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    num_layers: int = 4
+    radius: float | None = None
+    max_iter: int = 100
+    batch_size: int = 100
+    weight_decay: float = 2e-4
+    chunk_rows: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn to code X: to give the codes y, (n_samples, n_components), or to solve.
@@ -116,8 +88,8 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
         self._check_chunk_rows()
         if self.n_components is not None:
             check_integer("n_components", self.n_components)
-        if self.radius is not None and not 0 < self.radius < math.inf:
-            raise ValueError(f"radius must be > 0 and finite, or None, got {self.radius!r}")
+        if self.radius is not None:
+            check_radius(self.radius)
         X, _ = self._checked_samples(X, reset=True)
         seed = self._seed()
         codes = _given_codes(y, len(X), self.n_components)
@@ -131,7 +103,6 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
         # Codes are learned in a unit in which their norms are about 1, so no unit of X matters.
         norms = np.linalg.norm(codes.astype(np.float64), axis=1)
         self._unit = float(np.sqrt(np.square(norms).mean())) or 1.0
-        self.history_ = []
         network = network_for_codes(
             "FWNet",
             torch.tensor(components.T),
@@ -145,10 +116,9 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
         z = to_tensor(codes / self._unit, FLOAT32, torch.device("cpu"))
         kept, held = self._split(len(x), seed)
         task = CodeRegression(x[kept], z[kept], x[held], z[held])
-        self._train(network, task, len(kept), seed, "codes")
+        history = self._train(network, task, len(kept), seed, "codes")
         self.components_, self.network_ = components, cast("FWNet", network)
-        self.n_iter_ = len(self.history_)
-        self.p_ = self._learned_exponent(self.network_)
+        self._note(self.network_, history)
         return self
 
     def _learn_dictionary(

@@ -1,21 +1,19 @@
 """`LpCoder`: certified codes as a step of a scikit-learn pipeline."""
 
 from collections import Counter
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 import torch
 
-from fwnet.coding.code_transformer import (
-    Coder,
-    CodeTransformer,
-    certified_coder,
-    check_tolerance,
-)
+from fwnet.checks import check_tolerance
+from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder
 from fwnet.functional import value_of
 from fwnet.sets import LpBall
 
 
+@dataclass(eq=False, repr=False)
 class LpCoder(CodeTransformer):
     """min_z ½‖x − zD‖²  s.t.  ‖z‖_p ≤ radius, for every row x of X, by `fwnet.solve`.
 
@@ -48,22 +46,13 @@ class LpCoder(CodeTransformer):
            [0.3, 0.4]])
     """
 
-    def __init__(
-        self,
-        dictionary: Any = None,
-        p: float = 1.3,
-        radius: float = 5.0,
-        *,
-        tol: float | None = None,
-        device: str = "auto",
-        chunk_rows: int | None = None,
-    ) -> None:
-        self.dictionary = dictionary
-        self.p = p
-        self.radius = radius
-        self.tol = tol
-        self.device = device
-        self.chunk_rows = chunk_rows
+    dictionary: Any = None
+    p: float = 1.3
+    radius: float = 5.0
+    _: KW_ONLY
+    tol: float | None = None
+    device: str = "auto"
+    chunk_rows: int | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check X, the dictionary and the parameters. y is ignored."""

@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -25,24 +25,24 @@ FIRST_P = 1.5  # where a learned p starts if nothing else is known
 FLOAT32 = np.dtype(np.float32)
 FEWEST_BATCHES = 20  # per pass over the samples
 
+History = list[dict[str, Any]]
 
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class NetworkEstimator:
-    """Checks of the shared parameters, rows to hold back, and the training of a network."""
+    """The shared parameters and their checks, rows to hold back, and the training of a network."""
 
     num_layers: int
-    p: Any
+    p: Any = LEARN  # or a number > 1
     max_iter: int
     batch_size: int
-    learning_rate: float
+    learning_rate: float = 3e-3
     weight_decay: float
-    validation_fraction: float
-    n_iter_no_change: int
-    random_state: Any
-    device: str
-    verbose: bool
-    history_: list[dict[str, Any]]
-    p_: float
-    n_iter_: int
+    validation_fraction: float = 0.1
+    n_iter_no_change: int = 20
+    random_state: Any = None
+    device: str = "auto"
+    verbose: bool = False
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "network_")
@@ -78,14 +78,14 @@ class NetworkEstimator:
             return {"p": start, "learn_p": True}
         return {"p": float(self.p), "learn_p": False}
 
-    def _learned_exponent(self, network: FWNet) -> float:
-        """Return p as it was given or learned."""
-        if self.p != LEARN:
-            return float(self.p)
+    def _note(self, network: FWNet, history: History) -> None:
+        """Set what all trained estimators tell: the history, its length, and p."""
+        self.history_, self.n_iter_ = history, len(history)
         assert network.p is not None  # None only with ReLU
-        return network.p.item()
+        self.p_ = network.p.item() if self.p == LEARN else float(self.p)
 
-    def _train(self, network: Model, task: Task, num_rows: int, seed: int, what: str) -> None:
+    def _train(self, network: Model, task: Task, num_rows: int, seed: int, what: str) -> History:
+        """Train a network, move it to the CPU, and return one record per pass."""
         config = TrainingConfig(
             num_epochs=int(self.max_iter),
             # Small data sets would otherwise be learned in a handful of steps.
@@ -104,7 +104,7 @@ class NetworkEstimator:
                 network, task, config, run, keep_best=True, patience=self.n_iter_no_change
             )
         network.cpu()
-        self.history_ += [{"training": what, **record} for record in result.history]
+        return [{"training": what, **record} for record in result.history]
 
 
 def in_precision(

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from fwnet.checks import check_tolerance
 from fwnet.coding.array_files import EncodeError, RowFile, read_dictionary
-from fwnet.coding.code_transformer import check_tolerance, to_tensor
+from fwnet.coding.code_transformer import to_tensor
 from fwnet.models import SignalModel, load_model
 from fwnet.sets import LpBall
 from fwnet.solvers import Progress, Status, solve

@@ -128,18 +128,7 @@ def train_coder(
 
 
 def _read_pairs(signals: Path, codes: Path) -> tuple[Tensor, Tensor]:
-    parts = []
-    for path in (signals, codes):
-        with np.errstate(over="ignore"):  # values that become infinite are refused below
-            matrix = read_matrix(path).astype(FLOAT32)
-        bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
-        if len(bad):
-            raise EncodeError(
-                f"{path} must be finite in float32, got NaN or infinity in {len(bad)} of "
-                f"{len(matrix)} rows, the first of them row {bad[0]} (counted from 0)"
-            )
-        parts.append(torch.from_numpy(matrix))
-    x, z = parts
+    x, z = (torch.from_numpy(read_matrix(path, FLOAT32)) for path in (signals, codes))
     if len(x) != len(z):
         raise EncodeError(
             f"{codes} must have a row for each of the {len(x)} rows of {signals}, got {len(z)}"

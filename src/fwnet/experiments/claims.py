@@ -103,9 +103,9 @@ def better(
                 other = result.find(name, row.quantity, **at_theirs)
                 found.append(is_better(row, other))
                 label = f"{name} " if len(others) > 1 else ""
-                compared.append(f"{label}{number(other.ours)}{MARKS[found[-1]]}")
+                compared.append(f"{label}{number(other.mean)}{MARKS[found[-1]]}")
             where = "".join(f"{named(key, value)}: " for key, value in place.items())
-            parts.append(f"{where}{number(row.ours)} against {', '.join(compared)}")
+            parts.append(f"{where}{number(row.mean)} against {', '.join(compared)}")
         if not found:
             raise MissingRowError(ours)
         held = None if all(one is None for one in found) else all(found)
@@ -130,9 +130,19 @@ def reaches(text: str, method: str, limit: float | None = None, **setting: Any) 
         if wanted is None:
             raise MissingRowError(f"{method} has no figure in the paper")
         digits = len(f"{wanted:g}".partition(".")[2])
-        ours = round(row.ours, max(2, digits))
+        ours = round(row.mean, max(2, digits))
         held = ours >= wanted if _larger_is_better(row.quantity) else ours <= wanted
-        return held, f"{number(row.ours)} against {wanted:g}"
+        return held, f"{number(row.mean)} against {wanted:g}"
+
+    return Claim(text, check)
+
+
+def alike(text: str, first: str, second: str, quantity: str, **setting: Any) -> Claim:
+    """Return the claim that two methods are statistically indistinguishable."""
+
+    def check(result: Result) -> tuple[bool | None, str]:
+        pair = [result.find(name, quantity, **setting) for name in (first, second)]
+        return is_better(*pair) is None, " against ".join(number(row.mean) for row in pair)
 
     return Claim(text, check)
 
@@ -154,7 +164,7 @@ def is_better(ours: Row, theirs: Row) -> bool | None:
         if abs(mean) < float(stdtrit(len(differences) - 1, 0.975)) * error:
             return None
         return mean > 0
-    difference = sign * (ours.ours - theirs.ours)
+    difference = sign * (ours.mean - theirs.mean)
     if "PSNR" in ours.quantity and abs(difference) < SINGLE_SEED:
         return None
     return difference > 0

@@ -1,6 +1,6 @@
 """PSNR and learned p by depth, beside DnCNN."""
 
-from fwnet.experiments.claims import Claim, better, is_better, number
+from fwnet.experiments.claims import Claim, alike, better
 from fwnet.experiments.denoising import conv_fwnet, dncnn
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.image_study import LEARNED_P, PSNR, image_study
@@ -8,6 +8,7 @@ from fwnet.experiments.pictures import Lines, panels
 
 DEPTHS = (2, 4, 8, 16)
 CASES = [case for depth in DEPTHS for case in (conv_fwnet(depth), dncnn(depth + 1))]
+OURS, THEIRS = (case.name for case in CASES[-2:])  # the deepest
 
 
 def add_layers(lab: Lab, result: Result) -> None:  # noqa: ARG001
@@ -17,15 +18,9 @@ def add_layers(lab: Lab, result: Result) -> None:  # noqa: ARG001
         row.setting["layers"] = layers[row.method]
 
 
-def alike_when_deep(result: Result) -> tuple[bool, str]:
-    """Return whether both are indistinguishable at the largest depth."""
-    pair = [result.find(case.name, PSNR) for case in CASES[-2:]]
-    return is_better(*pair) is None, " against ".join(number(row.ours) for row in pair)
-
-
 def stable(result: Result) -> tuple[bool, str]:
     """Return whether the learned p differs by at most 0.1 across depths."""
-    values = [result.find(conv_fwnet(depth).name, LEARNED_P).ours for depth in DEPTHS]
+    values = [result.find(conv_fwnet(depth).name, LEARNED_P).mean for depth in DEPTHS]
     return max(values) - min(values) <= 0.1, f"{min(values):.2f} to {max(values):.2f}"
 
 
@@ -34,7 +29,7 @@ EXPERIMENT = Experiment(
     "Denoising by depth: Conv F-W Net and DnCNN",
     "For shallow networks Conv F-W Net outperforms DnCNN significantly; as depth increases both "
     "perform similarly. The learned p is stable across depths.",
-    image_study(CASES, add_layers),
+    image_study(CASES, extra=add_layers),
     panels(
         Lines(x="layers", quantity=PSNR, title="BSD68, σ = 25", split=" ("),
         Lines(x="layers", quantity=LEARNED_P, title="learned p", split=" ("),
@@ -45,7 +40,7 @@ EXPERIMENT = Experiment(
             better(f"{ours.name} is better than {theirs.name}", ours.name, theirs.name)
             for ours, theirs in zip(CASES[::2], CASES[1::2], strict=True)
         ),
-        Claim("both perform alike when deep (T = 16)", alike_when_deep),
+        alike("both perform alike when deep (T = 16)", OURS, THEIRS, PSNR),
         Claim("learned p differs by at most 0.1 across depths", stable),
     ),
     hidden=("layers",),

@@ -33,21 +33,16 @@ QUANTITY = "validation PSNR in dB"
 
 def measure(lab: Lab, result: Result) -> None:
     """Train all variants for 3,000 steps, and measure PSNR of held-back images."""
-    chosen = choose(lab, result, [case.search(lab) for case in FORMS.values()])
-    jobs = {
-        name: case.training(lab, RATE, num_epochs=BASE.tuning_epochs)
-        for name, case in VARIANTS.items()
-    }
+    jobs = {name: case.trial(lab, {"learning_rate": RATE}) for name, case in VARIANTS.items()}
+    chosen = choose(lab, result, list(FORMS.values()))
     for (name, case), settings in zip(FORMS.items(), chosen, strict=True):
-        rate = settings["learning_rate"]
-        training = case.training(lab, rate, num_epochs=case.tuning_epochs)
-        jobs[f"{name}, learning rate {rate:g}"] = training
+        jobs[f"{name}, learning rate {settings['learning_rate']:g}"] = case.trial(lab, settings)
     known = {name: job for name, job in jobs.items() if lab.runner.can_run([job])}
     if not known:
         raise UnfinishedError(f"{result.id}: no training is finished")
     for name, record in zip(known, lab.runner.run(list(known.values())), strict=True):
         result.add(name, {"σ": MIDDLE}, QUANTITY, [record["validation"]], [record])
-        result.curves[name] = record["validation_by_epoch"]
+        result.details[name] = record["validation_by_epoch"]
 
 
 def random_kernels_suffice(name: str) -> Claim:
@@ -55,7 +50,7 @@ def random_kernels_suffice(name: str) -> Claim:
 
     def check(result: Result) -> tuple[bool, str]:
         ours, theirs = result.find(RANDOM), result.find(name)
-        figures = f"{number(ours.ours)} against {number(theirs.ours)} dB"
+        figures = f"{number(ours.mean)} against {number(theirs.mean)} dB"
         return is_better(theirs, ours) is not True, figures
 
     return Claim(f"{RANDOM} are not worse than {name}", check)
@@ -67,7 +62,7 @@ def residual_is_better(result: Result) -> tuple[bool | None, str]:
     if len(found) != 2:
         raise MissingRowError("one of the forms is not measured")
     ours, theirs = found
-    return is_better(ours, theirs), f"{number(ours.ours)} against {number(theirs.ours)} dB"
+    return is_better(ours, theirs), f"{number(ours.mean)} against {number(theirs.mean)} dB"
 
 
 EXPERIMENT = Experiment(

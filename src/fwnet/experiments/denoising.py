@@ -1,30 +1,27 @@
 """Networks that remove noise."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from fwnet.experiments.image_study import MIDDLE, ImageCase
+from fwnet.experiments.claims import Claim
+from fwnet.experiments.experiment import Result
+from fwnet.experiments.image_study import MIDDLE, PSNR, ImageCase
 
 LEVELS = (15, 25, 50)
 PATCH_SETTINGS: dict[str, Any] = {"num_epochs": 5, "batch_size": 4096, "compile": False}
 
 
-def denoiser(name: str, model: str, options: dict[str, Any], **others: Any) -> ImageCase:
-    """Return a network at the middle noise level."""
-    arguments = {"tuning_epochs": 3, **others}
-    task = {"sigma": MIDDLE}
-    return ImageCase(
-        name=name, task=task, data="berkeley", model=model, options=options, **arguments
-    )
+denoiser = partial(ImageCase, task={"sigma": MIDDLE}, data="berkeley", tuning_epochs=3)
 
 
 def conv_fwnet(num_layers: int) -> ImageCase:
     """Return our network of a depth."""
     family = 4 if num_layers <= 4 else 16
     return denoiser(
-        f"Conv F-W Net ({num_layers} layers)",
-        "ConvFWNet",
-        {"num_layers": num_layers},
+        name=f"Conv F-W Net ({num_layers} layers)",
+        model="ConvFWNet",
+        options={"num_layers": num_layers},
         family=None if num_layers == family else conv_fwnet(family),
         tuning_epochs=3 if num_layers <= 4 else 2,
     )
@@ -36,9 +33,9 @@ def dncnn(num_layers: int, batch_norm: bool = True) -> ImageCase:
     changes = {"output_gain": 0.1} if batch_norm else {"batch_norm": False}
     family = 5 if num_layers <= 5 else 17
     return denoiser(
-        f"DnCNN ({num_layers} layers{'' if batch_norm else ', w/o BN'})",
-        "DnCNN",
-        {"num_layers": num_layers, **changes},
+        name=f"DnCNN ({num_layers} layers{'' if batch_norm else ', w/o BN'})",
+        model="DnCNN",
+        options={"num_layers": num_layers, **changes},
         family=None if num_layers == family else dncnn(family, batch_norm),
         tuning_epochs=3 if num_layers <= 5 else 2,
     )
@@ -46,14 +43,10 @@ def dncnn(num_layers: int, batch_norm: bool = True) -> ImageCase:
 
 def on_patches(name: str, model: str, num_layers: int, **options: Any) -> ImageCase:
     """Return a network with full matrices on patches."""
-    family = None
-    if num_layers != 4 or not options.get("learn_p", True):
-        family = fc_lista(4) if model == "LISTA" else fc_fwnet(4)
     return denoiser(
-        name,
-        model,
-        {"num_layers": num_layers, "num_atoms": 512, **options},
-        family=family,
+        name=name,
+        model=model,
+        options={"num_layers": num_layers, "num_atoms": 512, **options},
         start="ksvd",
         tuning_epochs=5,
         given=PATCH_SETTINGS,
@@ -62,36 +55,54 @@ def on_patches(name: str, model: str, num_layers: int, **options: Any) -> ImageC
 
 def fc_fwnet(num_layers: int) -> ImageCase:
     """Return F-W Net on patches."""
-    return on_patches(f"FC F-W Net ({num_layers} layers)", "FWNet", num_layers, p=1.5)
+    case = on_patches(f"FC F-W Net ({num_layers} layers)", "FWNet", num_layers, p=1.5)
+    return case if num_layers == 4 else replace(case, family=fc_fwnet(4))
 
 
 def fc_fixed(p: float) -> ImageCase:
     """Return F-W Net of four layers on patches with a fixed p."""
-    return on_patches(f"FC F-W Net, fixed p = {p:g}", "FWNet", 4, p=p, learn_p=False)
+    case = on_patches(f"FC F-W Net, fixed p = {p:g}", "FWNet", 4, p=p, learn_p=False)
+    return replace(case, family=fc_fwnet(4))
 
 
 def fc_lista(num_layers: int) -> ImageCase:
     """Return LISTA on patches."""
-    return on_patches(f"FC LISTA ({num_layers} layers)", "LISTA", num_layers, threshold=0.01)
+    case = on_patches(f"FC LISTA ({num_layers} layers)", "LISTA", num_layers, threshold=0.01)
+    return case if num_layers == 4 else replace(case, family=fc_lista(4))
 
 
-CONV_LISTA = denoiser("Conv LISTA (4 layers)", "ConvLISTA", {"num_layers": 4, "threshold": 0.1})
+CONV_LISTA = denoiser(
+    name="Conv LISTA (4 layers)", model="ConvLISTA", options={"num_layers": 4, "threshold": 0.1}
+)
 PLAIN = denoiser(
-    "Conv F-W Net (4 layers), authors' form",
-    "ConvFWNet",
-    {"num_layers": 4, "residual": False, "eps": 0.0},
+    name="Conv F-W Net (4 layers), authors' form",
+    model="ConvFWNet",
+    options={"num_layers": 4, "residual": False, "eps": 0.0},
 )
 
 
-def at_levels(cases: list[ImageCase], paper: dict[str, tuple[float, ...]]) -> list[ImageCase]:
-    """Return cases at all noise levels, with the figures of the paper."""
+def ahead(text: str, ours: str, theirs: str, margin: float) -> Claim:
+    """Return the claim that a method is ahead of another by a margin in dB at every noise level.
+
+    `theirs` may contain {} in the place of the level.
+    """
+
+    def check(result: Result) -> tuple[bool, str]:
+        leads = {}
+        for sigma in LEVELS:
+            names = (ours, theirs.format(sigma))
+            first, second = (result.find(name, PSNR, σ=sigma).mean for name in names)
+            leads[sigma] = first - second
+        listed = ", ".join(f"{lead:+.2f} dB at σ = {sigma}" for sigma, lead in leads.items())
+        return min(leads.values()) >= margin, listed
+
+    return Claim(text, check)
+
+
+def at_levels(cases: list[ImageCase]) -> list[ImageCase]:
+    """Return cases at all noise levels."""
     return [
-        replace(
-            case,
-            task={"sigma": sigma},
-            family=case.family or case,
-            paper=dict(zip(LEVELS, paper.get(case.name, ()), strict=False)),
-        )
+        replace(case, task={"sigma": sigma}, family=case.family or case)
         for case in cases
         for sigma in LEVELS
     ]

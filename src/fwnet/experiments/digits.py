@@ -25,7 +25,7 @@ from fwnet.data import Digits, keyed_generator, load_mnist, small_digits
 from fwnet.experiments.experiment import Lab
 from fwnet.experiments.feed_forward import FeedForward
 from fwnet.experiments.runs import Job, Record
-from fwnet.experiments.study import Case, Search, Settings, grid
+from fwnet.experiments.study import Case, Settings, Tried, try_all
 from fwnet.metrics import error_rate
 from fwnet.models import MODELS, CodeClassifier, CodingNetwork, Model
 from fwnet.training import (
@@ -45,28 +45,21 @@ WIDTHS: dict[str, tuple[int, int]] = {"mnist": (128, 15), "small": (40, 8)}
 NUM_VALIDATION = {"mnist": 10_000, "small": 300}
 TUNING_SEED, SEEDS = 0, (1, 2, 3)
 # Momentum, batch size, learning rates and epochs of the paper.
-PRETRAINING: dict[str, Any] = {
+SGD: dict[str, Any] = {
     "optimizer": "sgd",
     "momentum": 0.9,
     "batch_size": 100,
-    "num_epochs": 200,
     "learning_rate": 0.1,
+    "clip_norm": 1.0,  # not in the paper; without it p falls to 1 in the first steps
+}
+PRETRAINING = SGD | {
+    "num_epochs": 200,
     "schedule": "step",
     "decay_at": [0.5],
     "decay_factor": 0.1,
     "weight_decay": 0.0,
-    "clip_norm": 1.0,  # not in the paper; without it p falls to 1 in the first steps
 }
-TRAINING: dict[str, Any] = {
-    "optimizer": "sgd",
-    "momentum": 0.9,
-    "batch_size": 100,
-    "num_epochs": 100,
-    "learning_rate": 0.1,
-    "weight_decay": 1e-3,
-    "clip_norm": 1.0,
-    "average": 0.999,
-}
+TRAINING = SGD | {"num_epochs": 100, "weight_decay": 1e-3, "average": 0.999}
 ADVERSARIAL_RADIUS = "neighbors"  # keys of stored records depend on this name
 ADVERSARIAL_RADII = (0.0, 1.0, 1.5)
 LONGER_EPOCHS = 200
@@ -149,10 +142,9 @@ class DigitTraining(Job):
             kind: Any = MODELS[self.model]
             encoder = kind.from_dictionary(features.dictionary, **self.options)
             task = CodeRegression(features.x, features.codes)
-            try:
-                record["pretraining"] = self._train(encoder, task, self.pretraining, device)
-            except DivergedError as error:
-                failed = {"error": None, "diverged": str(error)}
+            record["pretraining"] = self._train(encoder, task, self.pretraining, device)
+            if "diverged" in record["pretraining"]:
+                failed = {"error": None, **record["pretraining"]}
                 return {"outcomes": [failed] * len(self.trainings)}
             if self.logistic:
                 record["logistic_error"] = logistic_error(encoder, features)
@@ -180,10 +172,9 @@ class DigitTraining(Job):
             network = CodeClassifier.on(encoder, NUM_CLASSES, generator=generator)
         rest = dict(settings)
         task = Classification(x, digits.labels, adversarial_radius=rest.pop(ADVERSARIAL_RADIUS))
-        try:
-            report = self._train(network, task, rest, device)
-        except DivergedError as error:
-            return {"error": None, "diverged": str(error)}
+        report = self._train(network, task, rest, device)
+        if "diverged" in report:
+            return {"error": None, **report}
         scores = _outputs(network, test_x)
         percent = 100 * error_rate(scores, digits.test_labels).item()
         if self.num_validation:  # trial runs need only the error
@@ -202,16 +193,19 @@ class DigitTraining(Job):
     def _train(
         self, network: Model, task: Task, settings: dict[str, Any], device: torch.device
     ) -> dict[str, Any]:
-        """Train, and return where the training ended and p by epoch."""
+        """Train, and return where the training ended and p by epoch, or that it diverged."""
         config = TrainingConfig(**settings, seed=self.seed)
-        result = train(network, task, config, TrainingRun(device=device))
+        try:
+            result = train(network, task, config, TrainingRun(device=device))
+        except DivergedError as error:
+            return {"diverged": str(error)}
         report = {
-            "loss": _short([result.history[-1]["loss"]])[0],
-            "seconds": round(result.seconds, 2),
+            "loss": result.history[-1]["loss"],
+            "seconds": result.seconds,
             **network.watched(),
         }
         curve = [epoch["p"] for epoch in result.history if "p" in epoch]
-        return {**report, "p_by_epoch": _short(curve)} if curve else report
+        return {**report, "p_by_epoch": curve} if curve else report
 
 
 def logistic_error(encoder: CodingNetwork, features: DigitFeatures) -> float:
@@ -250,12 +244,8 @@ def _portrait(network: CodeClassifier, features: DigitFeatures) -> dict[str, Any
     return {
         "atoms": shown,
         "images": (99 * images / largest).round().int().tolist(),
-        "mean_codes": [_short(row) for row in means.tolist()],
+        "mean_codes": means.tolist(),
     }
-
-
-def _short(values: Sequence[float]) -> list[float]:
-    return [float(f"{value:.4g}") for value in values]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,14 +320,15 @@ class DigitCase(Case):
             seed=seed,
         )
 
-    def search(self, lab: Lab) -> tuple[dict[str, Any], Search]:
-        """Return the search for arguments of the model, weight decay and adversarial radius."""
+    def search(self, lab: Lab) -> Tried:
+        """Try arguments of the model, weight decays and adversarial radii."""
         candidates = [
             {**choice, "weight_decay": decay}
             for choice, decay in itertools.product(self.choices, self.decays)
         ]
         radii = self.radii[:2] if lab.quick else self.radii
-        search = grid(
+        return try_all(
+            lab,
             candidates[:1] if lab.quick else candidates,
             lambda settings: self.trial(lab, settings, radii),
             lambda settings, record: [
@@ -345,7 +336,6 @@ class DigitCase(Case):
                 for radius, outcome in zip(radii, record["outcomes"], strict=True)
             ],
         )
-        return {"method": self.name}, search
 
     def seeds(self, lab: Lab) -> tuple[int, ...]:
         """Return three seeds, or two for a quick look."""

@@ -91,7 +91,7 @@ def beats(other: str) -> Claim:
     def check(result: Result) -> tuple[bool, str]:
         ours, theirs = (result.find(name, ERROR) for name in (OURS, other))
         held = all(a < b for a, b in zip(ours.values, theirs.values, strict=True))
-        return held, f"{number(ours.ours)} against {number(theirs.ours)} on average"
+        return held, f"{number(ours.mean)} against {number(theirs.mean)} on average"
 
     return Claim(f"FWNetClassifier is better than {other} on every split", check)
 

@@ -7,7 +7,7 @@ from fwnet.experiments.claims import Claim, better
 from fwnet.experiments.digits import DigitCase, outcome_of
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import Curves, Lines, panels
-from fwnet.experiments.study import Search, Settings, choose, measure_cases
+from fwnet.experiments.study import Settings, Tried, best_of, choose, measure_cases
 
 STARTS = (1.1, 1.3, 1.5, 1.6, 1.8, 2.0)
 LEARNED, FIXED = "learned p", "fixed p"
@@ -35,32 +35,28 @@ def starts_of(lab: Lab) -> tuple[float, ...]:
     return STARTS[2:4] if lab.quick else STARTS
 
 
-def radius_search(settings: Settings) -> Search:
-    """Return a search that tries every radius; the loss is the mean error over all starts."""
-
-    def search(lab: Lab) -> list[tuple[Settings, float]]:
-        jobs = {
-            radius: [
-                SHARED.trial(lab, {**settings, "radius": radius, "p": start}, [0.0])
-                for start in starts_of(lab)
-            ]
-            for radius in RADII
-        }
-        lab.runner.run([job for listed in jobs.values() for job in listed])  # all at the same time
-        tried = []
-        for radius, listed in jobs.items():
-            errors = [record["outcomes"][0]["error"] for record in lab.runner.run(listed)]
-            loss = statistics.fmean(100.0 if error is None else error for error in errors)
-            tried.append(({**settings, "radius": radius}, loss))
-        return tried
-
-    return search
+def try_radii(lab: Lab, settings: Settings) -> Tried:
+    """Try every radius; the loss is the mean error over all starts."""
+    jobs = {
+        radius: [
+            SHARED.trial(lab, {**settings, "radius": radius, "p": start}, [0.0])
+            for start in starts_of(lab)
+        ]
+        for radius in RADII
+    }
+    lab.runner.run([job for listed in jobs.values() for job in listed])  # all at the same time
+    tried = []
+    for radius, listed in jobs.items():
+        errors = [record["outcomes"][0]["error"] for record in lab.runner.run(listed)]
+        loss = statistics.fmean(100.0 if error is None else error for error in errors)
+        tried.append(({**settings, "radius": radius}, loss))
+    return tried
 
 
 def measure(lab: Lab, result: Result) -> None:
     """Choose depth and radius, then train from every start, with p learned and fixed."""
-    (first,) = choose(lab, result, [SHARED.search(lab)])
-    (chosen,) = choose(lab, result, [({"method": SHARED.name}, radius_search(first))])
+    (first,) = choose(lab, result, [SHARED])
+    chosen = best_of(result, SHARED.search_key, try_radii(lab, first))
     setting = {name: chosen[name] for name in ("num_layers", "radius")}
     cases = [
         replace(SHARED, name=name, options={**SHARED.options, "p": start, "learn_p": learn})
@@ -79,14 +75,14 @@ def measure(lab: Lab, result: Result) -> None:
             result.add(name, place, AFTER_CODES, measured.values("pretraining", "p"))
             before = measured.curve("pretraining", "p_by_epoch")
             after = measured.curve("outcomes", 0, "p_by_epoch")
-            result.curves[f"{start:g}"] = [start, *before, *after]
+            result.details[f"{start:g}"] = [start, *before, *after]
 
 
 def ends_together(quantity: str, text: str) -> Claim:
     """Return the claim that p ends within `NEAR` of one value from every start."""
 
     def check(result: Result) -> tuple[bool, str]:
-        ends = [row.ours for row in result.find_all(LEARNED, quantity)]
+        ends = [row.mean for row in result.find_all(LEARNED, quantity)]
         half = (max(ends) - min(ends)) / 2
         return half <= NEAR, f"{', '.join(f'{p:.3f}' for p in ends)}"
 
@@ -95,7 +91,7 @@ def ends_together(quantity: str, text: str) -> Claim:
 
 def near_the_paper(result: Result) -> tuple[bool, str]:
     """Return whether p ends near 1.6 from every start."""
-    ends = [row.ours for row in result.find_all(LEARNED, EXPONENT)]
+    ends = [row.mean for row in result.find_all(LEARNED, EXPONENT)]
     held = all(abs(p - 1.6) <= NEAR for p in ends)
     return held, f"{min(ends):.3f} to {max(ends):.3f}"
 

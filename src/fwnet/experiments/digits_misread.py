@@ -53,7 +53,7 @@ def measure(lab: Lab, result: Result) -> None:
         ours.values("pretraining", "p_by_epoch"),
         ours.values("outcomes", -1, "p_by_epoch"),
     )
-    result.curves = {
+    result.details = {
         "data": data,
         "portrait": longest["outcomes"][0]["portrait"],
         "p": [[*a, *b] for a, b in zip(before, after, strict=True)],
@@ -67,29 +67,29 @@ def measure(lab: Lab, result: Result) -> None:
 
 def draw(result: Result) -> Figure:
     """Draw atoms, mean codes, p by epoch, and the images that every seed misreads."""
-    digits = digit_features(result.curves["data"]).digits
+    digits = digit_features(result.details["data"]).digits
     figure = Figure(figsize=(13, 11), layout="constrained")
     halves: Any = figure.subfigures(2, 1, height_ratios=[1.15, 1])
     top, bottom = halves
     left, right = top.subfigures(1, 2, width_ratios=[1, 1.3])
-    _draw_atoms(left, result.curves["portrait"], digits.shape)
+    _draw_atoms(left, result.details["portrait"], digits.shape)
     codes, exponents = right.subplots(2, 1, height_ratios=[1.2, 1])
-    codes.imshow(np.array(result.curves["portrait"]["mean_codes"]), aspect="auto", cmap="magma")
+    codes.imshow(np.array(result.details["portrait"]["mean_codes"]), aspect="auto", cmap="magma")
     codes.set(
         xlabel="entry of the code (at first: places of 0, of 1, …)",
         ylabel="digit shown",
         yticks=range(NUM_CLASSES),
         title="mean magnitude of codes of test images",
     )
-    for index, curve in enumerate(result.curves["p"]):
+    for index, curve in enumerate(result.details["p"]):
         exponents.plot(
-            curve, color=color(index, len(result.curves["p"])), label=f"seed {index + 1}"
+            curve, color=color(index, len(result.details["p"])), label=f"seed {index + 1}"
         )
-    before = result.curves["pretraining epochs"]
+    before = result.details["pretraining epochs"]
     exponents.axvline(before, color="0.6", linestyle=":", linewidth=1)
     exponents.set(xlabel="epoch (dotted: from codes to digits)", ylabel="p", title="learned p")
     exponents.legend(frameon=False)
-    _draw_misread(bottom, result.curves["always misread"], digits)
+    _draw_misread(bottom, result.details["always misread"], digits)
     return figure
 
 

@@ -14,7 +14,7 @@ import torch
 from matplotlib.figure import Figure
 
 from fwnet.errors import FwnetError
-from fwnet.experiments.runs import Record, Runner
+from fwnet.experiments.runs import Record, Runner, rounded
 from fwnet.files import write_whole
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MissingRowError(KeyError):
-    """A result has no such row or curve: it was not measured."""
+    """A result has no such row or detail: it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Row:
         method: Name of the method.
         setting: What else the figure depends on, such as T.
         quantity: What is measured.
-        ours: Mean over the seeds.
+        mean: Mean over the seeds.
         paper: Figure in the paper, if it prints one.
         spread: Standard deviation over the seeds.
         values: One value per seed.
@@ -53,7 +53,7 @@ class Row:
     method: str
     setting: dict[str, Any]
     quantity: str
-    ours: float
+    mean: float
     paper: float | None = None
     spread: float | None = None
     values: list[float] = field(default_factory=list)
@@ -69,20 +69,20 @@ class Result:
     Attributes:
         id: Name for `fwnet reproduce`.
         title: One line.
-        claim: What the paper says.
+        paper_says: What the paper says about it.
         command: Command that measured it.
         rows: The figures.
-        curves: Values by epoch and other data for the picture and the claims.
+        details: Values by epoch, counts and other data for the picture and the claims, by name.
         choices: Settings that were chosen on validation data, with their validation figures.
         versions: Versions of Python and torch.
     """
 
     id: str
     title: str
-    claim: str
+    paper_says: str
     command: str
     rows: list[Row] = field(default_factory=list)
-    curves: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
     choices: list[dict[str, Any]] = field(default_factory=list)
     versions: dict[str, str] = field(
         default_factory=lambda: {"python": platform.python_version(), "torch": torch.__version__}
@@ -113,11 +113,11 @@ class Result:
         """Return the first row of a method in a setting; raise if there is none."""
         return self.find_all(method, quantity, **setting)[0]
 
-    def find_curve(self, name: str) -> list[Any]:
-        """Return a curve; raise if there is none."""
-        if name not in self.curves:
-            raise MissingRowError(f"{self.id} has no curve {name}")
-        return list(self.curves[name])
+    def find_detail(self, name: str) -> list[Any]:
+        """Return a list of the details; raise if there is none."""
+        if name not in self.details:
+            raise MissingRowError(f"{self.id} has no {name}")
+        return list(self.details[name])
 
     def values_of(self, key: str, **selected: Any) -> list[Any]:
         """Return the different values of a setting in the selected rows, in their order."""
@@ -140,7 +140,7 @@ class Result:
             method,
             setting,
             quantity,
-            ours=statistics.fmean(values),
+            mean=statistics.fmean(values),
             paper=paper,
             spread=statistics.stdev(values) if len(values) > 1 else None,
             values=list(values),
@@ -152,7 +152,7 @@ class Result:
 
     def save(self, path: Path) -> None:
         """Write the result as JSON, whole or not at all."""
-        text = json.dumps(_rounded(asdict(self)), indent=1, ensure_ascii=False)
+        text = json.dumps(rounded(asdict(self)), indent=1, ensure_ascii=False)
         write_whole(path, text + "\n")
 
     @classmethod
@@ -161,7 +161,6 @@ class Result:
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             rows = [Row(**row) for row in content.pop("rows")]
-            content.pop("findings", None)  # of files by earlier versions
             return cls(rows=rows, **content)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise FwnetError(f"{path} is not a result of fwnet reproduce") from error
@@ -174,7 +173,7 @@ class Experiment:
     Attributes:
         id: Name for `fwnet reproduce`.
         title: What it measures, in one line.
-        claim: What the paper says about it.
+        paper_says: What the paper says about it.
         measure: Function that fills a result with rows and curves.
         draw: Function that makes the picture of a result.
         claims: Statements that are checked with the rows of a result.
@@ -187,7 +186,7 @@ class Experiment:
 
     id: str
     title: str
-    claim: str
+    paper_says: str
     measure: Callable[[Lab, Result], None]
     draw: Callable[[Result], Figure]
     claims: tuple[Claim, ...] = ()
@@ -200,7 +199,7 @@ class Experiment:
     def run(self, lab: Lab) -> Result:
         """Measure everything and return the result."""
         quick = " --quick" if lab.quick else ""
-        result = Result(self.id, self.title, self.claim, f"fwnet reproduce {self.id}{quick}")
+        result = Result(self.id, self.title, self.paper_says, f"fwnet reproduce {self.id}{quick}")
         self.measure(lab, result)
         return result
 
@@ -215,12 +214,3 @@ class Experiment:
         result.save(data)
         self.draw(result).savefig(picture, dpi=130)
         return [data, picture]
-
-
-def _rounded(value: Any) -> Any:
-    """Round all numbers to seven digits."""
-    if isinstance(value, float):
-        return float(f"{value:.7g}")
-    if isinstance(value, dict):
-        return {key: _rounded(part) for key, part in value.items()}
-    return [_rounded(part) for part in value] if isinstance(value, list) else value

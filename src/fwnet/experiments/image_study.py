@@ -16,7 +16,7 @@ import torch
 from fwnet.experiments.experiment import Lab, Result
 from fwnet.experiments.image_training import Data, ImageTraining, Start, Task, network_tests
 from fwnet.experiments.runs import Job, Record
-from fwnet.experiments.study import Case, Measured, Search, Settings, climb, measure_cases
+from fwnet.experiments.study import Case, Measured, Settings, Tried, climb, measure_cases
 from fwnet.models import ImageModel
 from fwnet.restoration import Denoising, Recipe, Upscaling
 from fwnet.training import DivergedError
@@ -24,6 +24,7 @@ from fwnet.zoo import load_model
 
 PSNR, SSIM, LEARNED_P = "PSNR in dB", "SSIM", "learned p"
 QUANTITIES = {PSNR: "psnr", SSIM: "ssim"}
+Paper = dict[str, dict[Any, float]]  # PSNR by method, and by noise level or set of images
 MIDDLE = 25  # the noise level at which learning rates are chosen
 SEEDS = (1, 2, 3)
 QUICK_SETTINGS: dict[str, Any] = {
@@ -49,7 +50,6 @@ class ImageCase(Case):
         tuning_epochs: Epochs of a training that helps to choose a learning rate.
         given: Settings of the training that differ from the recipe.
         start: Initial weights.
-        paper: Figures of the paper, by noise level or by set of images.
     """
 
     name: str
@@ -61,7 +61,6 @@ class ImageCase(Case):
     tuning_epochs: int = 2
     given: Settings = field(default_factory=dict)
     start: Start = "random"
-    paper: dict[Any, float] = field(default_factory=dict)
 
     @property
     def recipe(self) -> Recipe:
@@ -112,14 +111,18 @@ class ImageCase(Case):
         training = self.training(lab, settings["learning_rate"], seed)
         return replace(training, smaller_copies="scale" in self.task, tested=True)
 
-    def search(self, lab: Lab) -> tuple[dict[str, Any], Search]:
-        """Return the search for the learning rate of the family."""
-        case = self.family or self
+    @property
+    def search_key(self) -> dict[str, Any]:
+        """The method whose learning rate is chosen."""
+        return {"method": (self.family or self).name}
 
-        def trial(settings: Settings) -> ImageTraining:
-            return case.training(lab, settings["learning_rate"], num_epochs=case.tuning_epochs)
+    def search(self, lab: Lab) -> Tried:
+        """Try learning rates of the family."""
+        return climb(lab, lambda settings: (self.family or self).trial(lab, settings))
 
-        return {"method": case.name}, climb(trial)
+    def trial(self, lab: Lab, settings: Settings) -> ImageTraining:
+        """Return a short training that helps to choose a learning rate."""
+        return self.training(lab, settings["learning_rate"], num_epochs=self.tuning_epochs)
 
     def seeds(self, lab: Lab) -> Sequence[int]:
         """Return three seeds for four or five layers at the middle noise level, else one."""
@@ -152,11 +155,13 @@ class ShippedTest(Job):
 
 
 def image_study(
-    cases: Sequence[ImageCase], extra: Callable[[Lab, Result], None] | None = None
+    cases: Sequence[ImageCase],
+    paper: Paper | None = None,
+    extra: Callable[[Lab, Result], None] | None = None,
 ) -> Callable[[Lab, Result], None]:
     """Return a function that trains and tests cases, then calls `extra`.
 
-    A quick version has one case per name, and no deep networks.
+    A quick version has one case per name, and neither deep networks nor figures of the paper.
     """
 
     def measure(lab: Lab, result: Result) -> None:
@@ -164,27 +169,26 @@ def image_study(
         first = {case.name: case for case in reversed(shallow)}
         wanted = list(first.values())[::-1] if lab.quick else cases
         for measured in measure_cases(lab, result, wanted):
-            add_figures(result, measured, with_paper=not lab.quick)
+            add_figures(result, measured, {} if lab.quick else paper)
         if extra is not None:
             extra(lab, result)
 
     return measure
 
 
-def add_figures(result: Result, measured: Measured[ImageCase], with_paper: bool = True) -> None:
+def add_figures(result: Result, measured: Measured[ImageCase], paper: Paper | None = None) -> None:
     """Append PSNR and SSIM of a case on all test images, and the p that it learned."""
     case, records = measured.case, measured.records
     for record in records:
         if record["validation"] is None:
             raise DivergedError(f"{case.name} diverged: {record['diverged']}")
-    paper = case.paper if with_paper else {}
     add_tests(result, case.name, case.task, records, paper)
     exponents = [record["watched"].get("p") for record in records]
     if case.options.get("learn_p", True) and None not in exponents:
         place = place_of(case.task, records[0]["tests"][0])
         result.add(case.name, place, LEARNED_P, exponents)
     counts = ("num_parameters", "multiply_adds")
-    result.curves[case.name] = {key: records[0][key] for key in counts}
+    result.details[case.name] = {key: records[0][key] for key in counts}
 
 
 def add_tests(
@@ -192,7 +196,7 @@ def add_tests(
     name: str,
     task: Task,
     records: Sequence[Record],
-    paper: dict[Any, float] | None = None,
+    paper: Paper | None = None,
 ) -> None:
     """Append PSNR and SSIM of a method on every set of test images.
 
@@ -201,11 +205,12 @@ def add_tests(
         name: Name of the method.
         task: Noise level or scale factor.
         records: Records with tests, one per seed.
-        paper: PSNR in the paper, by noise level or by set of images.
+        paper: PSNR in the paper.
     """
+    printed_here = (paper or {}).get(name, {})
     for tests in zip(*(record["tests"] for record in records), strict=True):
         place = place_of(task, tests[0])
-        printed = (paper or {}).get(next(iter(place.values())))
+        printed = printed_here.get(next(iter(place.values())))
         for quantity, key in QUANTITIES.items():
             values = [test[key] for test in tests]
             known = printed if quantity == PSNR else None

@@ -33,7 +33,7 @@ from fwnet.data import (
     set14_files,
     t91_files,
 )
-from fwnet.experiments.patch_denoiser import PatchDenoiser
+from fwnet.experiments.patches import PatchDenoiser
 from fwnet.experiments.runs import Job, Record
 from fwnet.hardware import full_precision
 from fwnet.metrics import as_displayed, psnr, shave, ssim
@@ -208,8 +208,8 @@ def figures_by_set(
             for example in restoration.examples(images_of_set[index], index):
                 pair = restore(example).float(), example.wanted
                 if restoration.scale > 1:
-                    shown = as_displayed(pair[0]), pair[1]
-                    pair = shave(shown[0], restoration.scale), shave(shown[1], restoration.scale)
+                    displayed = as_displayed(pair[0])
+                    pair = shave(displayed, restoration.scale), shave(pair[1], restoration.scale)
                 values.append((psnr(*pair).item(), ssim(*pair).item()))
         ratios, similarities = zip(*values, strict=True)
         figures = {"psnr": statistics.fmean(ratios), "ssim": statistics.fmean(similarities)}

@@ -49,7 +49,7 @@ def results_page(folder: Path) -> str:
 
 def _section(experiment: Experiment, result: Result) -> str:
     lines = [f"## {experiment.title}", "", f"`{result.command}`", ""]
-    lines += [f"*The paper:* {experiment.claim}", ""]
+    lines += [f"*The paper:* {experiment.paper_says}", ""]
     lines += [f"*Note:* {experiment.note}", ""] if experiment.note else []
     chosen = _chosen(result)
     lines += [f"*Chosen settings:* {chosen}", ""] if chosen else []
@@ -118,7 +118,7 @@ def _table(experiment: Experiment, result: Result, quantity: str) -> list[str]:
     for name, line in lines.items():
         cells = [_cell(line.get(column), experiment.beside) for column in columns]
         method = next(iter(line.values())).method
-        known = result.curves.get(method)
+        known = result.details.get(method)
         numbers = [f"{known[key]:,}" if isinstance(known, dict) else "" for key in counts]
         table.append([name, *cells, *numbers])
     return ["| " + " | ".join(cells) + " |" for cells in table]
@@ -126,7 +126,7 @@ def _table(experiment: Experiment, result: Result, quantity: str) -> list[str]:
 
 def _counts(result: Result) -> list[str]:
     """Return what is counted for the methods: parameters, weights, multiplications."""
-    known = [part for part in result.curves.values() if isinstance(part, dict)]
+    known = [part for part in result.details.values() if isinstance(part, dict)]
     return [key for key in COUNTS if any(key in part for part in known)]
 
 
@@ -136,7 +136,7 @@ def _cell(row: Row | None, beside: str) -> str:
     spread = "" if row.spread is None else f" ± {_number(row.spread)}"
     paper = "" if row.paper is None else f" ({row.paper:g})"
     at = f" at {_number(row.setting[beside])}" if beside else ""
-    return f"{_number(row.ours)}{spread}{paper}{at}"
+    return f"{_number(row.mean)}{spread}{paper}{at}"
 
 
 def _value(value: Any) -> str:

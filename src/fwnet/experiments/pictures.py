@@ -102,7 +102,7 @@ class Lines(Panel):
             places, shade = [row.setting[self.x] for row in rows], color(index, len(lines))
             axis.errorbar(
                 places,
-                [row.ours for row in rows],
+                [row.mean for row in rows],
                 [row.spread or 0 for row in rows],
                 capsize=3,
                 marker=MARKERS[index % len(MARKERS)],
@@ -134,10 +134,10 @@ class Curves(Panel):
 
     def draw(self, axis: Axes, result: Result) -> None:
         """Draw one line per curve."""
-        names = self.names or [name for name in result.curves if name.startswith(self.prefix)]
-        known = [name for name in names if isinstance(result.curves.get(name), list)]
+        names = self.names or [name for name in result.details if name.startswith(self.prefix)]
+        known = [name for name in names if isinstance(result.details.get(name), list)]
         for index, name in enumerate(known):
-            curve, label = result.curves[name], name.removeprefix(self.prefix)
+            curve, label = result.details[name], name.removeprefix(self.prefix)
             places = range(1, len(curve) + 1)
             axis.plot(places, curve, color=color(index, len(known)), label=label)
         self.finish(axis, xlabel="epoch")
@@ -160,10 +160,10 @@ class Bars(Panel):
     def draw(self, axis: Axes, result: Result) -> None:
         """Draw the bars; those of Frank-Wolfe networks are darker."""
         rows = self.rows(result)
-        rows = rows[::-1] if self.from_zero else sorted(rows, key=lambda row: row.ours)
+        rows = rows[::-1] if self.from_zero else sorted(rows, key=lambda row: row.mean)
         for index, row in enumerate(rows):
             shade = color(1 if "fw" in row.method.lower().replace("-", "") else 3, 4)
-            axis.barh(index, row.ours, xerr=row.spread or 0, color=shade)
+            axis.barh(index, row.mean, xerr=row.spread or 0, color=shade)
             if row.paper is not None:
                 axis.plot(row.paper, index, "X", color="black", markeredgecolor="white")
         labels = [row.setting[self.label] if self.label else row.method for row in rows]
@@ -171,7 +171,7 @@ class Bars(Panel):
         if self.guide is not None:
             axis.axvline(self.guide, color="0.2", linestyle="--")
         if not self.from_zero and rows:
-            values = [row.ours for row in rows] + [r.paper for r in rows if r.paper is not None]
+            values = [row.mean for row in rows] + [r.paper for r in rows if r.paper is not None]
             margin = 0.05 * (max(values) - min(values)) + 0.02
             axis.set_xlim(min(values) - margin, max(values) + margin)
         self.finish(axis, xlabel=f"{self.quantity or ''} (crosses: the paper)")

@@ -50,7 +50,17 @@ def execute(job: Job, folder: Path | None, device: torch.device) -> Record:
     """Execute a job in a process that may have executed others; its record names the hardware."""
     torch.compiler.reset()  # torch limits how many networks a process compiles
     hardware = f"{hardware_name(device)}, torch {torch.__version__}"
-    return {"hardware": hardware, **job.execute_in(folder, device)}
+    record: Record = rounded({"hardware": hardware, **job.execute_in(folder, device)})
+    return record
+
+
+def rounded(value: Any) -> Any:
+    """Round all numbers of a JSON value to seven digits."""
+    if isinstance(value, float):
+        return float(f"{value:.7g}")
+    if isinstance(value, dict):
+        return {key: rounded(part) for key, part in value.items()}
+    return [rounded(part) for part in value] if isinstance(value, list) else value
 
 
 class Runner(AbstractContextManager["Runner"]):

@@ -13,66 +13,60 @@ from fwnet.experiments.runs import Job, Record, UnfinishedError
 from fwnet.training import DivergedError
 
 Settings = dict[str, Any]
-# Returns the settings that were tried, each with its loss; inf where a training diverged.
-Search = Callable[[Lab], list[tuple[Settings, float]]]
+Tried = list[tuple[Settings, float]]  # with their validation loss; inf where a training diverged
 FIRST_RATE = 2e-3
 BY_CHANCE = 0.03  # dB: two short trainings with the same settings differ by this much and more
 MOST_THREADS = 64
 
 
-def grid(
+def try_all(
+    lab: Lab,
     candidates: Sequence[Settings],
     trial: Callable[[Settings], Job],
     losses: Callable[[Settings, Record], list[tuple[Settings, float | None]]] = (
         lambda settings, record: [(settings, record["error"])]
     ),
-) -> Search:
-    """Return a search that tries a list of settings, all at the same time.
+) -> Tried:
+    """Try a list of settings, all at the same time.
 
     Args:
+        lab: Where to train.
         candidates: The settings.
         trial: Function that returns the training that tries one of them.
         losses: Function that returns what was tried with a record, with losses; by default the
             error of the record.
     """
-
-    def search(lab: Lab) -> list[tuple[Settings, float]]:
-        records = lab.runner.run([trial(settings) for settings in candidates])
-        return [
-            (tried, loss if loss is not None and math.isfinite(loss) else math.inf)
-            for settings, record in zip(candidates, records, strict=True)
-            for tried, loss in losses(settings, record)
-        ]
-
-    return search
+    records = lab.runner.run([trial(settings) for settings in candidates])
+    return [
+        (tried, loss if loss is not None and math.isfinite(loss) else math.inf)
+        for settings, record in zip(candidates, records, strict=True)
+        for tried, loss in losses(settings, record)
+    ]
 
 
-def climb(trial: Callable[[Settings], Job]) -> Search:
-    """Return a search that doubles the learning rate while that improves validation PSNR.
+def climb(lab: Lab, trial: Callable[[Settings], Job]) -> Tried:
+    """Double the learning rate while that improves validation PSNR.
 
-    Then it tries halving, unless the first doubling already gained more than `BY_CHANCE`. The loss
-    is minus PSNR.
+    Then try halving, unless the first doubling already gained more than `BY_CHANCE`. The loss is
+    minus PSNR.
     """
 
-    def search(lab: Lab) -> list[tuple[Settings, float]]:
-        def psnr(rate: float) -> float:
-            (record,) = lab.runner.run([trial({"learning_rate": rate})])
-            value: float | None = record["validation"]
-            return -math.inf if value is None else value
+    def psnr(rate: float) -> float:
+        (record,) = lab.runner.run([trial({"learning_rate": rate})])
+        value: float | None = record["validation"]
+        return -math.inf if value is None else value
 
-        tried = {FIRST_RATE: psnr(FIRST_RATE)}
-        for factor in () if lab.quick else (2.0, 0.5):
-            rate = FIRST_RATE
-            while True:
-                tried[rate * factor] = psnr(rate * factor)
-                if tried[rate * factor] <= tried[rate]:
-                    break
-                rate *= factor
-            if tried[2 * FIRST_RATE] > tried[FIRST_RATE] + BY_CHANCE:
+    tried = {FIRST_RATE: psnr(FIRST_RATE)}
+    for factor in () if lab.quick else (2.0, 0.5):
+        rate = FIRST_RATE
+        while True:
+            tried[rate * factor] = psnr(rate * factor)
+            if tried[rate * factor] <= tried[rate]:
                 break
-        return [({"learning_rate": rate}, -tried[rate]) for rate in sorted(tried)]
-
-    return search
+            rate *= factor
+        if tried[2 * FIRST_RATE] > tried[FIRST_RATE] + BY_CHANCE:
+            break
+    return [({"learning_rate": rate}, -tried[rate]) for rate in sorted(tried)]
 
 
 class Case(ABC):
@@ -84,12 +78,14 @@ class Case(ABC):
 
     name: str
 
-    @abstractmethod
-    def search(self, lab: Lab) -> tuple[dict[str, Any], Search] | None:
-        """Return the key of the search in the results and the search function.
+    @property
+    def search_key(self) -> dict[str, Any]:
+        """What settings are chosen for, in the results; cases with the same key share a search."""
+        return {"method": self.name}
 
-        None if nothing is chosen. Cases with the same key share the search.
-        """
+    @abstractmethod
+    def search(self, lab: Lab) -> Tried:
+        """Try settings on validation data; none if there is nothing to choose."""
 
     @abstractmethod
     def job(self, lab: Lab, settings: Settings, seed: int) -> Job:
@@ -132,12 +128,7 @@ def measure_cases(
 
     settings: Settings for all cases, instead of choosing.
     """
-    chosen = [settings or {} for _ in cases]
-    if settings is None:
-        found = [case.search(lab) for case in cases]
-        searches = {str(one[0]): one for one in found if one}
-        best_of = dict(zip(searches, choose(lab, result, list(searches.values())), strict=True))
-        chosen = [best_of[str(one[0])] if one else {} for one in found]
+    chosen = choose(lab, result, cases) if settings is None else [settings] * len(cases)
     work = [
         (case, best, [case.job(lab, best, seed) for seed in case.seeds(lab)])
         for case, best in zip(cases, chosen, strict=True)
@@ -149,21 +140,26 @@ def measure_cases(
     return [Measured(case, best, lab.runner.run(jobs)) for case, best, jobs in work]
 
 
-def choose(
-    lab: Lab, result: Result, searches: Sequence[tuple[dict[str, Any], Search]]
-) -> list[Settings]:
-    """Return the settings with the smallest loss of each search; all that were tried are noted."""
+def choose(lab: Lab, result: Result, cases: Sequence[Case]) -> list[Settings]:
+    """Return the best settings for every case; all that were tried are noted in the result."""
+    searches = {str(case.search_key): case for case in cases}
     count = min(len(searches), MOST_THREADS) if lab.runner.num_workers > 1 else 1
     with ThreadPoolExecutor(max(1, count)) as threads:  # each waits for its own trainings
-        found = list(threads.map(lambda entry: entry[1](lab), searches))
-    chosen = []
-    for (about, _), tried in zip(searches, found, strict=True):
-        best, loss = min(tried, key=lambda entry: entry[1])
-        if loss == math.inf:
-            raise DivergedError(f"{about['method']} diverged with all {len(tried)} settings")
-        listed = [
-            {**settings, "loss": loss if loss < math.inf else None} for settings, loss in tried
-        ]
-        result.choices.append({**about, **best, "validation_loss": loss, "tried": listed})
-        chosen.append(best)
-    return chosen
+        found = list(threads.map(lambda case: case.search(lab), searches.values()))
+    chosen = {
+        key: best_of(result, case.search_key, tried)
+        for (key, case), tried in zip(searches.items(), found, strict=True)
+    }
+    return [chosen[str(case.search_key)] for case in cases]
+
+
+def best_of(result: Result, search_key: dict[str, Any], tried: Tried) -> Settings:
+    """Return the settings with the smallest loss, and note all that were tried."""
+    if not tried:
+        return {}
+    best, loss = min(tried, key=lambda entry: entry[1])
+    if loss == math.inf:
+        raise DivergedError(f"{search_key['method']} diverged with all {len(tried)} settings")
+    listed = [{**settings, "loss": loss if loss < math.inf else None} for settings, loss in tried]
+    result.choices.append({**search_key, **best, "validation_loss": loss, "tried": listed})
+    return best

@@ -7,7 +7,6 @@ samples held back. Then networks are trained on all training samples of other se
 
 import importlib.util
 import itertools
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,8 +19,7 @@ from fwnet.data import SyntheticCodes, keyed_generator, synthetic_codes
 from fwnet.errors import FwnetError
 from fwnet.experiments.experiment import Lab, Result
 from fwnet.experiments.runs import Job, Record
-from fwnet.experiments.study import Case, Measured, Search, Settings, grid
-from fwnet.functional import value_of
+from fwnet.experiments.study import Case, Measured, Settings, Tried, try_all
 from fwnet.metrics import code_error
 from fwnet.models import MODELS, Model
 from fwnet.training import CodeRegression, DivergedError, TrainingConfig, TrainingRun, train
@@ -34,14 +32,12 @@ EPOCHS = (50, 200)
 FIXED_SETTINGS = {"optimizer": "adam", "batch_size": 500, "schedule": "cosine"}
 NUM_VALIDATION = 1_500
 SGD_RATES = (1e-2, 3e-2, 1e-1, 3e-1)
-# With p near 1 the unit is steep: where p is fixed there, small steps train best.
-SMALL_STEPS = tuple(
-    {"learning_rate": rate, "weight_decay": 0.0, "num_epochs": 50} for rate in (1e-5, 1e-4, 3e-4)
-)
 ONE_EPOCH = {"learning_rate": LEARNING_RATES[0], "weight_decay": 0.0, "num_epochs": 1}
 QUICK_DATA = {"num_train": 600, "num_test": 20}
 QUICK_SETTINGS = {"weight_decay": 2e-4, "num_epochs": 3, "batch_size": 100}
 ERROR = "test error"
+# The problem as one writes it for CVXPY: it returns any of several optimal codes.
+PLAIN_CVXPY = fwnet.solvers.CVX(least_norm=False)
 
 
 def settings_grid(
@@ -55,6 +51,10 @@ def settings_grid(
         {"learning_rate": rate, "weight_decay": decay, "num_epochs": count, **others}
         for rate, decay, count in itertools.product(rates, decays, epochs)
     )
+
+
+# With p near 1 the unit is steep: where p is fixed there, small steps train best.
+WITH_SMALL_STEPS = (*settings_grid(), *settings_grid((1e-5, 1e-4, 3e-4), (0.0,), (50,)))
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class CodeTraining(Job):
             "after": network.watched(),
             "num_parameters": network.num_parameters,
             "seconds": result.seconds,
-            "curves": {name: _short(values) for name, values in curves.items()},
+            "curves": curves,
         }
 
     def network(self, data: SyntheticCodes) -> Model:
@@ -131,8 +131,7 @@ class SolverCodes(Job):
 
     Attributes:
         data: Arguments of `synthetic_codes`.
-        method: A method of `fwnet.solve`, or "cvxpy": the problem as one writes it for CVXPY, which
-            returns any of several optimal codes, not the shortest.
+        method: A method of `fwnet.solve`, or "cvxpy" for `PLAIN_CVXPY`.
         max_steps: Largest number of steps; None for no limit.
     """
 
@@ -143,18 +142,15 @@ class SolverCodes(Job):
     def execute(self, device: torch.device) -> Record:  # noqa: ARG002
         """Return the error; everything is computed in float64 on a CPU."""
         data = synthetic_codes(**{**self.data, "num_train": 0}, dtype=torch.float64)
-        if self.method == "cvxpy":
-            code = cvxpy_codes(data)
-        else:
-            code = fwnet.solve(
-                data.test_signals,
-                data.dictionary,
-                data.ball,
-                method=self.method,
-                max_steps=self.max_steps,
-                tol=1e-15 if self.max_steps else None,  # take all the steps
-            ).code
-        return {"error": code_error(code, data.test_codes).item()}
+        solution = fwnet.solve(
+            data.test_signals,
+            data.dictionary,
+            data.ball,
+            method=PLAIN_CVXPY if self.method == "cvxpy" else self.method,
+            max_steps=self.max_steps,
+            tol=1e-15 if self.max_steps else None,  # take all the steps
+        )
+        return {"error": code_error(solution.code, data.test_codes).item()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,15 +194,19 @@ class CodeCase(Case):
             num_validation,
         )
 
-    def search(self, lab: Lab) -> tuple[dict[str, Any], Search] | None:
-        """Return the search in the grid, on the data of the tuning seed."""
+    @property
+    def search_key(self) -> dict[str, Any]:
+        """The method, its depth and its data."""
+        return {"method": self.name, "T": self.num_layers, "data": self.data}
+
+    def search(self, lab: Lab) -> Tried:
+        """Try the settings to choose from, on the data of the tuning seed."""
         if not self.learns:
-            return None
-        about = {"method": self.name, "T": self.num_layers, "data": self.data}
+            return []
         choices, held = self.choices, NUM_VALIDATION
         if lab.quick:
             choices, held = ({**QUICK_SETTINGS, "learning_rate": 1e-2},), 200
-        return about, grid(choices, lambda settings: self.job(lab, settings, TUNING_SEED, held))
+        return try_all(lab, choices, lambda settings: self.job(lab, settings, TUNING_SEED, held))
 
     def seeds(self, lab: Lab) -> tuple[int, ...]:
         """Return five seeds, or one for a quick look."""
@@ -237,28 +237,3 @@ def require_cvxpy() -> None:
     """Raise before the work if CVXPY is not installed."""
     if importlib.util.find_spec("cvxpy") is None:
         raise FwnetError("this experiment needs CVXPY: pip install 'fwnet[cvx]'")
-
-
-def cvxpy_codes(data: SyntheticCodes) -> torch.Tensor:
-    """Return the codes of the test signals by CVXPY, with one problem that has x as a parameter."""
-    import cvxpy
-
-    cp: Any = cvxpy  # has no annotations
-    p, radius = value_of(data.ball.p), value_of(data.ball.radius)
-    n, m = data.dictionary.shape
-    x, z = cp.Parameter(n), cp.Variable(m)
-    norm = cp.norm1(z) if p == 1 else cp.pnorm(z, p, approx=False)
-    squares = cp.sum_squares(x - data.dictionary.numpy() @ z)
-    problem = cp.Problem(cp.Minimize(0.5 * squares), [norm <= radius])
-    codes = []
-    for signal in data.test_signals.numpy():
-        x.value = signal
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "may be inaccurate"
-            problem.solve(solver=cp.CLARABEL)
-        codes.append(torch.from_numpy(z.value))
-    return torch.stack(codes)
-
-
-def _short(values: list[float]) -> list[float]:
-    return [float(f"{value:.5g}") for value in values] if isinstance(values[0], float) else values

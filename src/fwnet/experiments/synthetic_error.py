@@ -1,6 +1,7 @@
 """Training error by epoch and test error by T at real p = 1.3."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fwnet.experiments.claims import better
@@ -9,11 +10,10 @@ from fwnet.experiments.pictures import Curves, Lines, panels
 from fwnet.experiments.study import measure_cases
 from fwnet.experiments.synthetic import (
     ERROR,
-    SMALL_STEPS,
+    WITH_SMALL_STEPS,
     CodeCase,
     add_errors,
     require_cvxpy,
-    settings_grid,
     solver_errors,
 )
 
@@ -24,23 +24,17 @@ FIXED_STEPS, FIXED_BOTH = "F-W fixed γ", "F-W fixed {p, γ}"
 WRONG, SURROGATE = "F-W fixed {wrong p = 1, γ}", "F-W fixed {wrong p = 1.01, γ}"
 MLP, LINEAR_MLP = "MLP", "MLP, linear last layer"
 EXACT, CVX = "fwnet.solve (least norm)", "CVX"
+code_case = partial(CodeCase, data=DATA)
 METHODS = (
-    CodeCase(name=F_W_NET, data=DATA),
-    CodeCase(name=FIXED_STEPS, options={"learn_step_sizes": False}, data=DATA),
-    CodeCase(name=FIXED_BOTH, options={"p": 1.3, **FIXED}, data=DATA),
-    CodeCase(name=WRONG, options={"p": 1.0, **FIXED}, learns=False, data=DATA),
-    CodeCase(
-        name=SURROGATE,
-        options={"p": 1.01, **FIXED},
-        choices=(*settings_grid(), *SMALL_STEPS),
-        data=DATA,
-    ),
-    CodeCase(name=MLP, model="MLP", start="random", data=DATA),
-    CodeCase(
-        name=LINEAR_MLP, model="MLP", options={"linear_output": True}, start="random", data=DATA
-    ),
+    code_case(name=F_W_NET),
+    code_case(name=FIXED_STEPS, options={"learn_step_sizes": False}),
+    code_case(name=FIXED_BOTH, options={"p": 1.3, **FIXED}),
+    code_case(name=WRONG, options={"p": 1.0, **FIXED}, learns=False),
+    code_case(name=SURROGATE, options={"p": 1.01, **FIXED}, choices=WITH_SMALL_STEPS),
+    code_case(name=MLP, model="MLP", start="random"),
+    code_case(name=LINEAR_MLP, model="MLP", options={"linear_output": True}, start="random"),
 )
-SHARED_CASE = CodeCase(name=SHARED, options={"share_weights": True}, data=DATA)
+SHARED_CASE = code_case(name=SHARED, options={"share_weights": True})
 
 
 def measure(lab: Lab, result: Result) -> None:
@@ -53,7 +47,7 @@ def measure(lab: Lab, result: Result) -> None:
         add_errors(result, measured)
         case = measured.case
         if case.num_layers == depths[-1] and case.name != SHARED:
-            result.curves[case.name] = measured.curve("curves", "training_error")
+            result.details[case.name] = measured.curve("curves", "training_error")
     for depth in depths:
         errors = solver_errors(lab, DATA, method="frank-wolfe", max_steps=depth)
         result.add(ORIGINAL, {"T": depth}, ERROR, errors)

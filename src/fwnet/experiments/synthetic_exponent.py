@@ -35,9 +35,9 @@ def measure(lab: Lab, result: Result) -> None:
         if depth == depths[-1]:
             _add(result, BY_REAL_P, one)
         if (depth, real) == (depths[-1], REAL_P):
-            result.curves["p"] = one.curve("curves", "p")
-            result.curves["γ before"] = one.records[0]["before"]["gamma"]
-            result.curves["γ after"] = one.curve("after", "gamma")
+            result.details["p"] = one.curve("curves", "p")
+            result.details["γ before"] = one.records[0]["before"]["gamma"]
+            result.details["γ after"] = one.curve("after", "gamma")
     cases = [replace(SHARED_CASE, num_layers=depth, data={"p": REAL_P}) for depth in depths[1:]]
     measured = measure_cases(lab, result, cases)
     for one in measured:
@@ -62,25 +62,25 @@ def comes_closer(result: Result) -> tuple[bool | None, str]:
     closer = [is_better(after, before) for before, after in itertools.pairwise(far)]
     if not closer:
         raise MissingRowError(BY_DEPTH)
-    figures = ", ".join(f"{row.ours:.3f} at T = {row.setting['T']}" for row in rows)
+    figures = ", ".join(f"{row.mean:.3f} at T = {row.setting['T']}" for row in rows)
     return all(closer), figures
 
 
 def stays_above(result: Result) -> tuple[bool, str]:
     """Return whether every learned p is above the real one."""
-    smallest = min(row.ours for row in result.find_all(BY_DEPTH))
+    smallest = min(row.mean for row in result.find_all(BY_DEPTH))
     return smallest > REAL_P, f"{smallest:.3f} or more"
 
 
 def first_step_stays(result: Result) -> tuple[bool, str]:
     """Return whether γ⁰ stays within 0.01."""
-    before, after = (result.find_curve(name)[0] for name in STEPS)
+    before, after = (result.find_detail(name)[0] for name in STEPS)
     return abs(after - before) < 0.01, f"{before:.3f} to {after:.3f}"
 
 
 def other_steps_fall(result: Result) -> tuple[bool, str]:
     """Return whether all other γ fall."""
-    pairs = list(zip(*map(result.find_curve, STEPS), strict=True))[1:]
+    pairs = list(zip(*map(result.find_detail, STEPS), strict=True))[1:]
     fallen = sum(after < before for before, after in pairs)
     return fallen == len(pairs), f"{fallen} of {len(pairs)} fall"
 
@@ -88,7 +88,7 @@ def other_steps_fall(result: Result) -> tuple[bool, str]:
 def best_at_the_ends(result: Result) -> tuple[bool, str]:
     """Return whether the errors at the smallest and largest real p are below the mean error."""
     rows = result.find_all(BY_REAL_P)
-    errors = {row.setting["real p"]: abs(row.ours - row.setting["real p"]) for row in rows}
+    errors = {row.setting["real p"]: abs(row.mean - row.setting["real p"]) for row in rows}
     ends, mean = [errors[min(errors)], errors[max(errors)]], fmean(errors.values())
     figures = (
         f"off by {number(ends[0])} at {min(errors):g} and {number(ends[1])} at {max(errors):g}; "

@@ -25,14 +25,14 @@ def measure(lab: Lab, result: Result) -> None:
             setting = {"T": depth, "initial p": start, "training": name}
             result.add("learned p", setting, "p", one.values("after", "p"), one.records)
             result.add("F-W Net", setting, ERROR, one.values("error"), one.records)
-            result.curves[f"{name}, p from {start:g}"] = one.curve("curves", "p")
+            result.details[f"{name}, p from {start:g}"] = one.curve("curves", "p")
 
 
 def same_from_every_start(training: str) -> Claim:
     """Return the claim that p ends at almost the same value."""
 
     def check(result: Result) -> tuple[bool, str]:
-        ends = [row.ours for row in result.find_all("learned p", training=training)]
+        ends = [row.mean for row in result.find_all("learned p", training=training)]
         held = max(ends) - min(ends) < NEAR
         return held, f"{', '.join(f'{p:.3f}' for p in ends)} from {', '.join(map(str, STARTS))}"
 

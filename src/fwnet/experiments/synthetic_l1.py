@@ -1,8 +1,9 @@
 """The paper's table at real p = 1: CVX, F-W Net, F-W Net with fixed p, LISTA at T = 2, 4, 6."""
 
 from dataclasses import replace
+from functools import partial
 
-from fwnet.experiments.claims import Claim, better, is_better, number, reaches
+from fwnet.experiments.claims import alike, better, reaches
 from fwnet.experiments.experiment import Experiment, Lab, Result
 from fwnet.experiments.pictures import Lines, panels
 from fwnet.experiments.study import measure_cases
@@ -10,7 +11,7 @@ from fwnet.experiments.synthetic import (
     EPOCHS,
     ERROR,
     SGD_RATES,
-    SMALL_STEPS,
+    WITH_SMALL_STEPS,
     CodeCase,
     add_errors,
     require_cvxpy,
@@ -24,38 +25,25 @@ SHARED, SHARED_RADII = "F-W Net, shared W", "F-W Net, shared W, learned radii"
 SHARED_LISTA = "LISTA, shared"
 EXACT_P, SURROGATE = "F-W fixed p = 1", "F-W fixed p = 1.01"
 RADII: dict[str, object] = {"learn_radius": True}
+code_case = partial(CodeCase, data=DATA)
 METHODS = (
-    CodeCase(name=F_W_NET, data=DATA),
+    code_case(name=F_W_NET),
     # Its weights get no gradient, so nothing but weight decay would move them.
-    CodeCase(
-        name=EXACT_P, options={"p": 1.0, "learn_p": False}, given={"weight_decay": 0.0}, data=DATA
-    ),
-    CodeCase(
-        name=SURROGATE,
-        options={"p": 1.01, "learn_p": False},
-        choices=(*settings_grid(), *SMALL_STEPS),
-        data=DATA,
-    ),
-    CodeCase(name=LISTA, model="LISTA", data=DATA),
-    CodeCase(name="F-W Net, learned radii", options=RADII, data=DATA),
-    CodeCase(
-        name="F-W Net, learned radii, p per layer",
-        options={**RADII, "p_per_layer": True},
-        data=DATA,
-    ),
+    code_case(name=EXACT_P, options={"p": 1.0, "learn_p": False}, given={"weight_decay": 0.0}),
+    code_case(name=SURROGATE, options={"p": 1.01, "learn_p": False}, choices=WITH_SMALL_STEPS),
+    code_case(name=LISTA, model="LISTA"),
+    code_case(name="F-W Net, learned radii", options=RADII),
+    code_case(name="F-W Net, learned radii, p per layer", options={**RADII, "p_per_layer": True}),
 )
 # With T = 2 there is one matrix, shared or not.
 DEEP_METHODS = (
-    CodeCase(name=SHARED, options={"share_weights": True}, data=DATA),
-    CodeCase(name=SHARED_RADII, options={"share_weights": True, **RADII}, data=DATA),
-    CodeCase(name=SHARED_LISTA, model="LISTA", options={"share_weights": True}, data=DATA),
+    code_case(name=SHARED, options={"share_weights": True}),
+    code_case(name=SHARED_RADII, options={"share_weights": True, **RADII}),
+    code_case(name=SHARED_LISTA, model="LISTA", options={"share_weights": True}),
 )
 # The optimizer that did better for this one case in `synthetic-settings`.
-WITH_SGD = CodeCase(
-    name="F-W Net, SGD",
-    choices=settings_grid(SGD_RATES, (2e-4,), EPOCHS, optimizer="sgd"),
-    data=DATA,
-)
+SGD_CHOICES = settings_grid(SGD_RATES, (2e-4,), EPOCHS, optimizer="sgd")
+WITH_SGD = code_case(name="F-W Net, SGD", choices=SGD_CHOICES)
 PAPER = {
     F_W_NET: {2: 0.5641, 4: 0.3480, 6: 0.1961},
     EXACT_P: {2: 1.2076, 4: 0.8604, 6: 0.7358},
@@ -81,12 +69,6 @@ def measure(lab: Lab, result: Result) -> None:
     result.add("fwnet.solve", {}, ERROR, solver_errors(lab, DATA))
     errors = solver_errors(lab, DATA, method="cvxpy")
     result.add("CVX", {}, ERROR, errors, paper=PAPER_CVX)
-
-
-def level_at_four(result: Result) -> tuple[bool, str]:
-    """Return whether LISTA and F-W Net are indistinguishable at T = 4."""
-    lista, ours = (result.find(name, T=4) for name in (LISTA, F_W_NET))
-    return is_better(lista, ours) is None, f"{number(lista.ours)} against {number(ours.ours)}"
 
 
 EXPERIMENT = Experiment(
@@ -115,7 +97,7 @@ EXPERIMENT = Experiment(
             for T in (2, 4, 6)
         ),
         better("LISTA is better than F-W Net at T = 2", LISTA, F_W_NET, "T", (2,)),
-        Claim("LISTA and F-W Net are level at T = 4", level_at_four),
+        alike("LISTA and F-W Net are level at T = 4", LISTA, F_W_NET, ERROR, T=4),
         better("F-W Net is better than LISTA at T = 6", F_W_NET, LISTA, "T", (6,)),
         better(
             "one W and learned radii make F-W Net better than LISTA with one S",

@@ -18,15 +18,15 @@ def measure(lab: Lab, result: Result) -> None:
     for one in measure_cases(lab, result, cases, reference.settings):
         c = one.case.options["radius"]
         result.add("F-W Net", {"T": depth, "c": c}, ERROR, one.values("error"), one.records)
-        result.curves[f"c = {c:g}"] = curve = one.curve("curves", "training_error")
+        result.details[f"c = {c:g}"] = curve = one.curve("curves", "training_error")
         epochs = next((i + 1 for i, value in enumerate(curve) if value <= goal), None)
-        result.curves[f"epochs, c = {c:g}"] = [epochs]
+        result.details[f"epochs, c = {c:g}"] = [epochs]
 
 
 def radius_changes_speed(result: Result) -> tuple[bool, str]:
     """Return whether some radius takes 1.25 times the epochs of another to reach the same error."""
-    epochs = {c: result.find_curve(f"epochs, c = {c:g}")[0] for c in RADII}
-    longest = len(result.find_curve(f"c = {RADIUS:g}")) + 1  # where the error is not reached
+    epochs = {c: result.find_detail(f"epochs, c = {c:g}")[0] for c in RADII}
+    longest = len(result.find_detail(f"c = {RADIUS:g}")) + 1  # where the error is not reached
     counts = [count or longest for count in epochs.values()]
     listed = ", ".join(f"c = {c:g}: {count or 'never'}" for c, count in epochs.items())
     return max(counts) >= 1.25 * min(counts), f"epochs by c: {listed}"
@@ -34,9 +34,9 @@ def radius_changes_speed(result: Result) -> tuple[bool, str]:
 
 def best_at_the_radius_of_the_codes(result: Result) -> tuple[bool, str]:
     """Return whether the test error is smallest with the radius of the codes."""
-    ours = result.find("F-W Net", c=RADIUS).ours
-    best = min(result.rows, key=lambda row: row.ours)
-    figures = f"{ours:.3f} against {best.ours:.3f} at c = {best.setting['c']:g}"
+    ours = result.find("F-W Net", c=RADIUS).mean
+    best = min(result.rows, key=lambda row: row.mean)
+    figures = f"{ours:.3f} against {best.mean:.3f} at c = {best.setting['c']:g}"
     return best.setting["c"] == RADIUS, figures
 
 

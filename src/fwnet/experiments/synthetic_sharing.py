@@ -31,7 +31,7 @@ def measure(lab: Lab, result: Result) -> None:
         case = measured.case
         add_errors(result, measured)
         if (case.data["p"], case.num_layers) == (1.3, depths[1.3][-1]):
-            result.curves[case.name] = measured.curve("curves", "training_error")
+            result.details[case.name] = measured.curve("curves", "training_error")
 
 
 EXPERIMENT = Experiment(

@@ -17,10 +17,10 @@ from fwnet.experiments.experiment import Experiment, Lab, Result, Row
 from fwnet.experiments.pictures import Lines, panels
 from fwnet.experiments.study import measure_cases
 from fwnet.experiments.synthetic import (
+    PLAIN_CVXPY,
     QUICK_DATA,
     SEEDS,
     CodeCase,
-    cvxpy_codes,
     require_cvxpy,
     scaled_data,
 )
@@ -81,7 +81,7 @@ def _time_solvers(result: Result, data: SyntheticCodes, steps: tuple[int, ...]) 
         seconds = _seconds(partial(solve, *arguments, **options))
         _add(result, name, count, error, seconds, data)
     start = time.perf_counter()
-    code = cvxpy_codes(data)
+    code = solve(*double, method=PLAIN_CVXPY)
     seconds = time.perf_counter() - start
     _add(result, CVXPY, None, code_error(code, data.test_codes).item(), seconds, data)
 
@@ -118,14 +118,14 @@ def on_the_front(p: float) -> Claim:
             row
             for row in rows
             if not any(
-                other.ours < row.ours and other.setting["test error"] < row.setting["test error"]
+                other.mean < row.mean and other.setting["test error"] < row.setting["test error"]
                 for other in rows
             )
         ]
-        front.sort(key=lambda row: row.ours)
+        front.sort(key=lambda row: row.mean)
         listed = [
             f"{row.method}{' ' + str(row.setting['steps']) if 'steps' in row.setting else ''} "
-            f"({row.ours:.3g} µs, {row.setting['test error']:.3g})"
+            f"({row.mean:.3g} µs, {row.setting['test error']:.3g})"
             for row in front
         ]
         held = any(row.method.startswith("F-W Net") for row in front)
@@ -139,7 +139,7 @@ def faster_than_cvxpy(p: float) -> Claim:
 
     def check(result: Result) -> tuple[bool, str]:
         at: dict[str, Any] = {"real p": p}
-        ours, theirs = (result.find(name, **at).ours for name in (SOLVE_32, CVXPY))
+        ours, theirs = (result.find(name, **at).mean for name in (SOLVE_32, CVXPY))
         return ours < theirs, f"{ours:.3g} against {theirs:.3g} µs per code"
 
     return Claim(f"at real p = {p:g} fwnet.solve in float32 is faster than CVXPY", check)

@@ -6,19 +6,11 @@ import torch
 
 from fwnet.experiments.claims import better, reaches
 from fwnet.experiments.experiment import Experiment, Lab, Result
-from fwnet.experiments.image_study import PSNR, add_tests, image_study
+from fwnet.experiments.image_study import PSNR, Paper, add_tests, image_study
 from fwnet.experiments.image_training import Data, figures_by_set, images_to_test
 from fwnet.experiments.pictures import Bars, panels
 from fwnet.experiments.runs import Job, Record
-from fwnet.experiments.super_resolution import (
-    OURS,
-    PLAIN,
-    SETS,
-    SUB_PIXEL,
-    srcnn,
-    vdsr,
-    with_paper,
-)
+from fwnet.experiments.super_resolution import OURS, PLAIN, SUB_PIXEL, srcnn, vdsr
 from fwnet.restoration import Upscaling
 
 CASES = [
@@ -32,13 +24,13 @@ CASES = [
     OURS,
     SUB_PIXEL,
 ]
-PAPER: dict[str, tuple[float, ...]] = {
-    "SRCNN (9-1-5)": (32.34, 28.64),
-    "VDSR (4 layers)": (32.51, 28.71),
-    "VDSR (4 layers) + BN": (32.55, 28.69),
-    OURS.name: (32.85, 28.76),
+PAPER: Paper = {
+    "SRCNN (9-1-5)": {"Set5": 32.34, "Set14": 28.64},
+    "VDSR (4 layers)": {"Set5": 32.51, "Set14": 28.71},
+    "VDSR (4 layers) + BN": {"Set5": 32.55, "Set14": 28.69},
+    OURS.name: {"Set5": 32.85, "Set14": 28.76},
 }
-PUBLISHED = dict(zip(SETS, (32.39, 29.00), strict=True))  # SRCNN (9-1-5), by its authors
+PUBLISHED = {"Set5": 32.39, "Set14": 29.00}  # SRCNN (9-1-5), by its authors
 
 
 @dataclass(frozen=True)
@@ -72,7 +64,7 @@ EXPERIMENT = Experiment(
     "Super-resolution: SRCNN, VDSR and Conv F-W Net",
     "Conv F-W Net of four layers is better than SRCNN and than VDSR with four layers, with and "
     "without batch normalization.",
-    image_study(with_paper(CASES, PAPER), add_bicubic),
+    image_study(CASES, PAPER, add_bicubic),
     panels(Bars(quantity=PSNR, by="images", title="× 3, "), width=5.6),
     claims=(
         reaches(f"{OURS.name} reaches the paper's PSNR on Set5", OURS.name, images="Set5"),

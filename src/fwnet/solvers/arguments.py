@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_integer, check_tolerance
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
 
 TOL = {torch.float64: 1e-10, torch.float32: 1e-6}
@@ -79,11 +79,8 @@ def checked_start(start: Tensor | None, x: Tensor, dictionary: Tensor) -> Tensor
 
 def checked_tol(tol: float | None, dtype: torch.dtype) -> float:
     """Return the tolerance; None means the default of the dtype."""
-    if tol is None:
-        return TOL[dtype]
-    if not 0 < tol < 1:
-        raise ValueError(f"tol must be in (0, 1), got {tol!r}")
-    return tol
+    check_tolerance("tol", tol)
+    return TOL[dtype] if tol is None else tol
 
 
 def checked_limits(

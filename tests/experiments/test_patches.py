@@ -6,8 +6,8 @@ import torch
 from sklearn.linear_model import orthogonal_mp
 
 from fwnet.data.images import ImageSet
-from fwnet.experiments import patch_coding
-from fwnet.experiments.patch_coding import BLEND, GAIN, denoise_ksvd, patch_dictionary
+from fwnet.experiments import patches
+from fwnet.experiments.patches import BLEND, GAIN, denoise_ksvd, patch_dictionary
 from fwnet.metrics import psnr
 
 
@@ -68,7 +68,7 @@ def test_is_the_formula(dictionary, height, width, sigma):
 def test_chunks_make_no_difference(dictionary, chunk, monkeypatch):
     x, _ = noisy_waves()
     whole = denoise_ksvd(x, 0.1, dictionary)
-    monkeypatch.setitem(patch_coding.CHUNK_PATCHES, "cpu", chunk)
+    monkeypatch.setitem(patches.CHUNK_PATCHES, "cpu", chunk)
     torch.testing.assert_close(denoise_ksvd(x, 0.1, dictionary), whole, atol=1e-5, rtol=1e-5)
 
 
