@@ -22,6 +22,6 @@ def test_the_python_blocks_run_in_order(tmp_path, monkeypatch):
 
 def test_it_is_short_and_every_link_leads_somewhere():
     text = README.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 150
+    assert len(text.splitlines()) <= 140
     for target in re.findall(r"\]\(([^)#]+)", text):
         assert "://" in target or (README.parent / target).exists(), target
