@@ -39,7 +39,7 @@ def test_every_field_explains_itself():
         ({"precision": "fp8"}, r"precision must be one of .*bf16.*, got 'fp8'"),
         ({"momentum": 1.0}, r"momentum must be in \[0, 1\), got 1.0"),
         ({"weight_decay": -1e-4}, "weight_decay must be a number >= 0"),
-        ({"clip_norm": 0.0}, "clip_norm must be a number > 0"),
+        ({"clip_norm": -1.0}, "clip_norm must be a number >= 0"),
         ({"decay_at": (0.5, 1.0)}, r"decay_at must be a list of fractions in \(0, 1\)"),
         ({"decay_at": 0.5}, r"decay_at must be a list of fractions in \(0, 1\), got 0.5"),
         ({"learning_rate": True}, "learning_rate must be a number > 0, got True"),

@@ -498,6 +498,15 @@ def test_clipping_bounds_the_step():
     assert moved.item() == pytest.approx(1e-3, rel=1e-3)
 
 
+def test_a_clip_norm_of_0_turns_clipping_off():
+    ends = []
+    for clip_norm in (None, 0.0):
+        model = network()
+        train(model, task(), TrainingConfig(**{**CONFIG.as_dict(), "clip_norm": clip_norm}))
+        ends.append(weights(model))
+    assert_same(*ends)
+
+
 def test_bf16_trains_too():
     model = network()
     result = train(model, task(), TrainingConfig(num_epochs=10, batch_size=20, precision="bf16"))

@@ -31,7 +31,7 @@ class TrainingConfig:
     """
 
     num_epochs: int = _setting(100, "Number of epochs.")
-    batch_size: int = _setting(100, "Samples per step, summed over all processes.")
+    batch_size: int = _setting(100, "Signals or crops per step, over all processes together.")
     optimizer: Literal["adam", "sgd"] = _setting("adam", "adam, or sgd with momentum.")
     learning_rate: float = _setting(1e-3, "Initial learning rate.")
     momentum: float = _setting(0.9, "Momentum of sgd.")
@@ -44,9 +44,11 @@ class TrainingConfig:
         "repeated.",
     )
     decay_factor: float = _setting(0.1, "Factor applied to the learning rate at each --decay-at.")
-    clip_norm: float | None = _setting(None, "Clip the total norm of the gradients to this value.")
+    clip_norm: float | None = _setting(
+        None, "Clip the total norm of the gradients to this value; 0 turns it off."
+    )
     weight_decay: float = _setting(
-        2e-4, "λ of the penalty λ/2·‖W‖². It applies to matrices only, not to p."
+        2e-4, "λ of the penalty λ/2·‖W‖² on matrices and convolution kernels W, not on biases or p."
     )
     average: float = _setting(
         0.0,
@@ -54,7 +56,7 @@ class TrainingConfig:
         "saved; 0 turns it off.",
     )
     precision: Literal["float32", "tf32", "bf16"] = _setting(
-        "float32", "float32, or tf32 or bf16 on a GPU."
+        "float32", "float32, tf32 or bf16; the last two are less exact, and faster on a GPU."
     )
     compile: bool = _setting(
         False, "Use torch.compile: faster on a CPU once compiled; needs a C++ compiler."
@@ -74,7 +76,7 @@ class TrainingConfig:
             ("seed", lambda v: type(v) is int and v >= 0, "an integer >= 0"),
             ("learning_rate", lambda v: 0 < v < math.inf, "a number > 0"),
             ("decay_factor", lambda v: 0 < v < math.inf, "a number > 0"),
-            ("clip_norm", lambda v: v is None or 0 < v < math.inf, "a number > 0"),
+            ("clip_norm", lambda v: v is None or 0 <= v < math.inf, "a number >= 0"),
             ("momentum", lambda v: 0 <= v < 1, "in [0, 1)"),
             ("weight_decay", lambda v: 0 <= v < math.inf, "a number >= 0"),
             ("average", lambda v: 0 <= v < 1, "in [0, 1)"),

@@ -77,7 +77,7 @@ class TrainingStep:
         with torch.autocast(device, torch.bfloat16) if bf16 else nullcontext():
             loss = self.task.loss(self.model, *batch)
         loss.backward()
-        if self.config.clip_norm is not None:
+        if self.config.clip_norm:
             torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
         self.optimizer.step()
         return loss.detach()
