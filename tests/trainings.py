@@ -54,7 +54,7 @@ def weights(folder):
 
 
 def chosen_rate(experiment, method):
-    """The learning rate that an experiment found best for a network on held-back images."""
+    """The learning rate that an experiment found best for a network on held-out images."""
     path = Path(__file__).parents[1] / "results" / f"{experiment}.json"
     choices = json.loads(path.read_text())["choices"]
     (rate,) = [one["learning_rate"] for one in choices if one["method"] == method]

@@ -366,7 +366,7 @@ def test_a_split_has_every_image_once(count, data):
 
 @pytest.mark.parametrize("count", [0, 3, 4, -1])
 def test_bad_splits(count):
-    with pytest.raises(DataError, match=f"cannot hold back {count} of 3 images"):
+    with pytest.raises(DataError, match=f"cannot hold out {count} of 3 images"):
         numbered([(2, 2)] * 3).split(count)
 
 

@@ -36,7 +36,7 @@ class TestFolders:
         assert len(found.held) == 1
         assert found.learn.channels == 1
         assert read(tmp_path, color=True)[0].learn.channels == 3
-        expected = f"3 images in {tmp_path}, 1 of them held back to validate"
+        expected = f"3 images in {tmp_path}, 1 of them held out to validate"
         assert found.description == expected
 
     @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ class TestFolders:
     def test_too_many_to_hold_back(self, tmp_path, asked):
         for index in range(3):
             save_noise(tmp_path / f"{index}.png")
-        with pytest.raises(DataError, match=f"cannot hold back {asked} of 3 images"):
+        with pytest.raises(DataError, match=f"cannot hold out {asked} of 3 images"):
             read(tmp_path, num_held=asked)
 
     def test_what_cannot_be_read_is_skipped(self, tmp_path):
@@ -172,7 +172,7 @@ class TestUpscaling:
         save_noise(tmp_path / "net" / "history.png")
         found, lines, _ = read(tmp_path, output=tmp_path / "net", restoration=Upscaling(3))
         assert len(found.learn) + len(found.held) == 70
-        assert found.description == f"70 images in {tmp_path}, 7 of them held back to validate"
+        assert found.description == f"70 images in {tmp_path}, 7 of them held out to validate"
         assert lines == []
 
     def test_they_are_lumas(self, tmp_path):

@@ -17,9 +17,9 @@ RIDGE = 1e-6  # relative to the mean energy of an entry of a code: for atoms tha
 def split_rows(
     count: int, fraction: float, seed: int, labels: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Return the rows to train with and the rows to hold back, at random.
+    """Return the rows to train with and the rows to hold out, at random.
 
-    With labels, the fraction is held back from every class. At least one row (of every class) is
+    With labels, the fraction is held out from every class. At least one row (of every class) is
     left to train with.
     """
     order = torch.randperm(count, generator=keyed_generator(seed, "validation"))

@@ -59,7 +59,7 @@ class FWNetClassifier(
         max_iter: Largest number of passes over the samples, first for codes, then for classes.
         adversarial_radius: Distance of the adversarial neighbors that are trained with, against
             overfitting; 0 trains with the samples only.
-        random_state: Seed of the weights, the held-back samples and the order of samples.
+        random_state: Seed of the weights, the held-out samples and the order of samples.
 
     The other parameters are those of `FWNetCoder`.
 

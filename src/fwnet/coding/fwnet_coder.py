@@ -46,10 +46,10 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
         batch_size: Largest number of samples per step; a pass has at least 20 steps.
         learning_rate: Of Adam, falling to 0 as a cosine.
         weight_decay: Factor of ½‖W‖².
-        validation_fraction: Fraction of the samples to hold back. The weights of the pass with the
+        validation_fraction: Fraction of the samples to hold out. The weights of the pass with the
             smallest error on them are kept. With 0 all samples are used for both.
         n_iter_no_change: Stop after this number of passes without improvement.
-        random_state: Seed of the held-back samples and of the order of samples.
+        random_state: Seed of the held-out samples and of the order of samples.
         device: Where to compute. "auto" means CUDA if present, else the CPU.
         chunk_rows: Samples that `transform` codes at a time. Default: chosen from the row width.
         verbose: Whether to show a progress bar.

@@ -30,7 +30,7 @@ History = list[dict[str, Any]]
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NetworkEstimator:
-    """The shared parameters and their checks, rows to hold back, and the training of a network."""
+    """The shared parameters and their checks, rows to hold out, and the training of a network."""
 
     num_layers: int
     p: Any = LEARN  # or a number > 1

@@ -69,7 +69,7 @@ def train_coder(
             the largest norm of a code.
         share_weights: Whether all layers share one matrix: fewer parameters for few samples.
             Default: only for LCoD.
-        validation: The fraction of the samples to hold back; the weights of the epoch with the
+        validation: The fraction of the samples to hold out; the weights of the epoch with the
             smallest error on them are kept. 0 trains on all samples and keeps the last epoch.
 
     Raises `ValueError` (`EncodeError`, `ConfigError`, `TrainingError`) with one line for input that

@@ -96,7 +96,7 @@ class ImageSet:
     def split(self, count: int) -> tuple[Self, Self]:
         """Return two sets: the others, and `count` images that are spread evenly."""
         if not 0 < count < len(self):
-            raise DataError(f"cannot hold back {count} of {len(self)} images")
+            raise DataError(f"cannot hold out {count} of {len(self)} images")
         held = evenly_spread(count, len(self))
         kept = [index for index in range(len(self)) if index not in held]
         return self.select(kept), self.select(held)

@@ -32,7 +32,7 @@ QUANTITY = "validation PSNR in dB"
 
 
 def measure(lab: Lab, result: Result) -> None:
-    """Train all variants for 3,000 steps, and measure PSNR of held-back images."""
+    """Train all variants for 3,000 steps, and measure PSNR of held-out images."""
     jobs = {name: case.trial(lab, {"learning_rate": RATE}) for name, case in VARIANTS.items()}
     chosen = choose(lab, result, list(FORMS.values()))
     for (name, case), settings in zip(FORMS.items(), chosen, strict=True):

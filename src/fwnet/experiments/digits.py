@@ -5,7 +5,7 @@ vectors of every digit (PCA of the digit alone, not centered, so that D z rebuil
 an image has its 15 coefficients in the place of its digit, and zeros elsewhere. Networks learn
 these codes, then get a softmax layer, then learn the digits. Radius, weight decay and adversarial
 radius (see `Classification`) are those with the smallest error on 10,000 training images that are
-held back; learning rates and epochs were set by hand after a few trials with such errors. Then
+held out; learning rates and epochs were set by hand after a few trials with such errors. Then
 networks are trained on all training images, with other seeds, and tested once.
 """
 
@@ -117,7 +117,7 @@ class DigitTraining(Job):
         trainings: Settings of each training as a classifier, all from the same learned codes;
             `ADVERSARIAL_RADIUS` is one of their names.
         pretraining: Settings of the training on codes; None for FeedForward.
-        num_validation: Number of training images that are held back to choose settings with.
+        num_validation: Number of training images that are held out to choose settings with.
         logistic: Whether logistic regression on the learned codes is measured too.
         portrait: Whether to keep atoms and mean codes of the last network, for the picture.
         seed: Seed of weights and order.

@@ -1,7 +1,7 @@
 """Studies of networks on images: cases, and rows of PSNR, SSIM and learned p.
 
 All networks of a table are trained by the same loop for the same number of steps. The learning rate
-of each family of networks is the one with the best PSNR on held-back images after a shorter
+of each family of networks is the one with the best PSNR on held-out images after a shorter
 training.
 """
 

@@ -1,6 +1,6 @@
 """Trainings and tests of networks on images, for denoising and for super-resolution.
 
-Denoising: networks learn from the Berkeley images outside BSD68, a dozen of which are held back for
+Denoising: networks learn from the Berkeley images outside BSD68, a dozen of which are held out for
 every choice; new noise is drawn at every step. They are tested on BSD68 with the same noise for all
 (one seed per image, not clipped), and outputs are clipped to [0, 1].
 
@@ -123,7 +123,7 @@ class ImageTraining(Job):
         return self.execute_in(None, device)
 
     def execute_in(self, folder: Path | None, device: torch.device) -> Record:
-        """Return PSNR on held-back images and, of a network that is tested, on test images."""
+        """Return PSNR on held-out images and, of a network that is tested, on test images."""
         network = self.network()
         task = RestorationTask(
             restoration_for(self.task, network, self.smaller_copies),

@@ -2,7 +2,7 @@
 
 For every method and depth, learning rate, weight decay and number of epochs are those with the
 smallest validation error, on data of their own seed (`TUNING_SEED`) with a tenth of its training
-samples held back. Then networks are trained on all training samples of other seeds, and tested.
+samples held out. Then networks are trained on all training samples of other seeds, and tested.
 """
 
 import importlib.util
@@ -68,7 +68,7 @@ class CodeTraining(Job):
         options: Other arguments of the model.
         settings: Arguments of `TrainingConfig`.
         start: Whether weights start from the dictionary of the data, or at random.
-        num_validation: Number of training samples that are held back to choose settings with.
+        num_validation: Number of training samples that are held out to choose settings with.
     """
 
     data: dict[str, Any]

@@ -89,7 +89,7 @@ def train_restoration(
         settings: Settings that differ from the recipe, by the names of `TrainingConfig`.
         crop_size: Side of a crop; by default that of the restoration.
         steps_per_epoch: Batches per epoch.
-        validation: Images to hold back and validate with after every epoch: by default 12, or a
+        validation: Images to hold out and validate with after every epoch: by default 12, or a
             tenth if that is fewer. The weights of the last epoch are kept.
         notes: What the model file should say besides data, settings and figures.
 
@@ -202,7 +202,7 @@ def read_learning_images(
         folder: A folder of images, with its subfolders; None for default images.
         run: Reports progress and warnings. Pictures of training histories are not learned from.
         crop_size: Images with a shorter side are skipped.
-        num_held: How many images to hold back; None for 12, or a tenth if that is fewer.
+        num_held: How many images to hold out; None for 12, or a tenth if that is fewer.
     """
     found, where = None, BERKELEY
     if folder is not None:
@@ -216,7 +216,7 @@ def read_learning_images(
         if num_held is None:
             num_held = min(NUM_HELD, max(1, len(images) // 10)) if len(images) > 1 else 0
         learn, held = images.split(num_held) if num_held else (images, None)
-        count, those = len(images), "of them held back"
+        count, those = len(images), "of them held out"
     else:
         names = {str(path) for path in others}
         apart = [index for index, name in enumerate(images.names) if name in names]
