@@ -247,7 +247,7 @@ def _import_parquet(path: Path) -> ModuleType:
         return importlib.import_module("pyarrow.parquet")
     except ImportError as error:
         raise EncodeError(
-            f"{path} needs pyarrow, which is not installed: pip install fwnet[parquet]"
+            f"{path} needs pyarrow, which is not installed: pip install '.[parquet]' in the clone"
         ) from error
 
 

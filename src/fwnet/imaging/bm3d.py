@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 MISSING = (
-    "BM3D needs the package bm3d: pip install 'fwnet[bm3d]' "
+    "BM3D needs the package bm3d: pip install '.[bm3d]' in the clone "
     "(its license allows non-commercial use only)"
 )
 

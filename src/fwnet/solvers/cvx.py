@@ -56,7 +56,8 @@ class CVX(BindableMethod):
         try:
             import cvxpy as cp
         except ImportError as error:
-            raise ImportError('method "cvx" needs CVXPY: pip install "fwnet[cvx]"') from error
+            words = "method \"cvx\" needs CVXPY: pip install '.[cvx]' in the clone"
+            raise ImportError(words) from error
         assert isinstance(problem, Constrained | Penalized)
         if isinstance(problem, Constrained) and not isinstance(problem.convex_set, LpBall):
             raise TypeError(f'convex_set must be an LpBall for "cvx", got {problem.convex_set}')

@@ -30,7 +30,8 @@ class Processes:
                 from accelerate import Accelerator
             except ImportError as error:
                 raise RuntimeError(
-                    "training on several processes needs accelerate: pip install 'fwnet[train]'"
+                    "training on several processes needs accelerate: pip install '.[train]' in the "
+                    "clone"
                 ) from error
             self._accelerator = Accelerator(cpu=device.type == "cpu")
             self.device = self._accelerator.device
