@@ -1,6 +1,7 @@
 """What every command from image to image must do; a command's test class inherits it."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -224,6 +225,7 @@ class ImageCommandConformance:
         options = ("--model", "--device", "--tile", "--compare", "--force", self.given[0])
         for words in (*self.help_words, "quality 95", "fwnet models", *options):
             assert words in text
+        assert len(re.findall(r"\* +(IN\.\.\.|OUT) .*\[required\]", text)) == 2
 
     def test_a_missing_argument_prints_usage(self, folder, monkeypatch):
         monkeypatch.setenv("COLUMNS", "200")
@@ -231,6 +233,9 @@ class ImageCommandConformance:
         assert result.exit_code == 2
         assert "Usage" in result.stderr
         assert "OUT is missing" in result.stderr
+        nothing = self.run(options=())
+        assert nothing.exit_code == 2
+        assert "A file for one image" in nothing.output  # --help
 
 
 class FilesConformance(ImageCommandConformance):

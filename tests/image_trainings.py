@@ -89,7 +89,7 @@ class ResultConformance(ImageTraining):
         assert notes["task"] == self.command
         assert {name: notes[name] for name in self.notes} == self.notes
         assert (notes["crop_size"], notes["steps_per_epoch"]) == (self.crop_size, 4)
-        assert notes["data"] == f"6 images in {photos}, 1 of them held back to validate"
+        assert notes["data"] == f"6 images in {photos}, 1 of them held out to validate"
         assert notes["command"].startswith(f"fwnet train {self.command} --data ")
         assert "torch" in notes["hardware"]
         assert notes["settings"]["num_epochs"] == 3
@@ -136,7 +136,11 @@ class SettingsConformance(ImageTraining):
 
     def test_help_shows_the_recipe(self):
         shown = run("train", self.command, "--help").stdout
-        words = ("0.999; lower", f"[default: {self.num_epochs}]", "bf16 on a GPU, else float32")
+        words = (
+            "0.999; with fewer",
+            f"[default: {self.num_epochs}]",
+            "bf16 on a GPU, else float32",
+        )
         for part in (*words, *self.help_words):
             assert part in shown
         assert f"fwnet train {self.command} --data photos --" in shown
@@ -303,7 +307,7 @@ class InputConformance(BadInput):
             (("--channels", "0"), "channels must be an integer >= 1, got 0"),
             (("--crop-size", "99"), "no image to learn from: of 6 files 0 cannot be read and 6 "),
             (("--steps-per-epoch", "0"), "steps_per_epoch must be an integer >= 1, got 0"),
-            (("--validation", "6"), "cannot hold back 6 of 6 images"),
+            (("--validation", "6"), "cannot hold out 6 of 6 images"),
             (("--validation", "-1"), "validation must be an integer >= 0, got -1"),
             (("--p", "0.5"), "p must be in"),
             (("--p", "1", "--fixed-p"), "p must be > 1 and finite"),

@@ -20,6 +20,7 @@ class TestDenoise(FilesConformance):
         "fwnet denoise photo.jpg clean.png --sigma 25",
         "fwnet denoise photos/ clean/ --compare",
         "scale 0 to 255",
+        "conv_fwnet_t16.denoise_color for color images",
     )
 
     def save_network(self, path):

@@ -66,7 +66,7 @@ def test_help_teaches_with_an_example(folder, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     text = CliRunner().invoke(app, ["encode", "--help"]).stdout
     assert "fwnet encode data.npy --dictionary D.npy --p 1.3 --radius 5 -o codes.npy" in text
-    for word in ("--resume", "--force", "--tol", "--device", "codes.npy.parts", "fwnet[parquet]"):
+    for word in ("--resume", "--force", "--tol", "--device", "codes.npy.parts", "'.[parquet]'"):
         assert word in text
 
 
@@ -307,7 +307,7 @@ def test_without_pyarrow_one_line_says_how_to_get_it(folder, monkeypatch, argume
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     result = encode(*arguments)
     assert result.exit_code == 2
-    assert result.stderr.endswith("which is not installed: pip install fwnet[parquet]\n")
+    assert result.stderr.endswith("which is not installed: pip install '.[parquet]' in the clone\n")
     assert result.stderr.count("\n") == 1
 
 

@@ -43,7 +43,8 @@ class TestUpscale(ImageCommandConformance):
     help_words = (
         "fwnet upscale small.jpg large.png --scale 4",
         "fwnet upscale photos/ large/ --compare",
-        "3; with --model, its own",
+        "3; with --model, the network's",
+        "conv_fwnet_t19.upscale_x2, _x3 or _x4, by --scale",
     )
 
     def save_network(self, path):

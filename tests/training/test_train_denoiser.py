@@ -205,12 +205,15 @@ class TestRecipe:
     def test_what_help_shows(self):
         fields = {field.name for field in dataclasses.fields(TrainingConfig)}
         shown = RECIPE.shown
-        assert set(shown) <= fields | {"model", "num_layers"}
+        assert set(shown) <= fields | {"model", "num_layers", "batch_norm"}
         assert (shown["num_epochs"], shown["batch_size"], shown["clip_norm"]) == (10, 128, "0.1")
-        assert shown["model"] == "ConvFWNet; others: ConvLISTA, DnCNN"
+        assert (shown["model"], shown["batch_norm"]) == ("ConvFWNet", "on")
         assert shown["num_layers"] == "ConvFWNet: 4; ConvLISTA: 4; DnCNN: 17"
-        assert "ConvFWNet --plain up to 4 layers: 0.016; " in shown["learning_rate"]
-        assert "DnCNN --no-batch-norm: 0.001; " in shown["learning_rate"]
+        assert shown["learning_rate"] == (
+            "ConvFWNet: 0.008 with --reduction 2, 0.016 with --plain and up to 4 layers, "
+            "0.008 with up to 4 layers, else 0.004; ConvLISTA: 0.008; DnCNN: 0.001 with "
+            "--no-batch-norm, 0.004 with up to 5 layers, else 0.002; half with --start"
+        )
 
     def test_a_network_that_no_row_is_for(self):
         coder = {"model": "FWNet", "num_features": 9, "num_atoms": 5, "num_layers": 2}

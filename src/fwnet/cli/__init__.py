@@ -33,10 +33,11 @@ app.command(cls=Command)(bench.bench)
 app.command(cls=Command, epilog=encode.NOTES)(encode.encode)
 train.command("coder", cls=Command, epilog=train_coder.NOTES)(train_coder.train_coder_command)
 for kind in RESTORATIONS.values():
-    app.command(kind.name, cls=Command, help=kind.help, epilog=kind.notes + images.NOTES)(
+    notes, train_notes = kind.notes + images.NOTES, kind.train_notes + train_images.NOTES
+    app.command(kind.name, cls=Command, help=kind.help, epilog=notes, no_args_is_help=True)(
         images.restoration_command(kind)
     )
-    train.command(kind.name, cls=Command, epilog=kind.train_notes + train_images.NOTES)(
+    train.command(kind.name, cls=Command, epilog=train_notes.replace("TASK", kind.name))(
         train_images.training_command_for(kind)
     )
 app.command(cls=Command, epilog=reproduce.NOTES)(reproduce.reproduce)

@@ -28,10 +28,16 @@ def bench(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="PATH", help="Folder for bench-NAME-HARDWARE.json."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="Also write bench-NAME-HARDWARE.json into this folder. "
+            "[dim]\\[default: no file][/dim]",
+        ),
     ] = None,
 ) -> None:
-    """Compare the speed and memory of methods. Run it on an idle machine."""
+    """Compare the speed and memory of solvers, networks and layers. Run it on an idle machine."""
     from fwnet.bench import BENCHMARKS, Options, run_benchmark
 
     console = Console()

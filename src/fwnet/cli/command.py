@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
-DEVICE_HELP = "Where to compute: auto, cpu or cuda."
+DEVICE_HELP = "Where to compute: cpu, cuda, or auto (cuda if there is a GPU)."
 Device = Annotated[str, typer.Option(metavar="NAME", help=DEVICE_HELP)]
 STOPPED = "Stopped. Continue with the same command and --resume."
 METAVARS = {int: "N", float: "X", list[float]: "X", Path: "PATH", str: "NAME"}
@@ -35,6 +35,12 @@ class Plain:
             elif one.is_flag:
                 one.metavar = ""
         return parameters
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write --help; IN... is required, although a command has its own message without it."""
+        for one in self.params:  # type: ignore[attr-defined]
+            one.required |= "..." in (one.metavar or "")
+        super().format_help(ctx, formatter)  # type: ignore[misc]
 
 
 class Command(Plain, TyperCommand):

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 NOTES = """
 [bold]fwnet encode data.npy --dictionary D.npy --p 1.3 --radius 5 -o codes.npy[/bold]
 
+The duality gap is an upper bound on how far ½‖x − Dz‖² is above its minimum. Codes that \
+are not certified are counted in a warning.
+
 The data may be larger than memory. Unfinished codes are kept in the folder codes.npy.parts; \
 codes.npy appears when it is complete. A run that was stopped, even killed, continues with \
 --resume and gives the same file. If the data or the options differ from those of the \
@@ -32,7 +35,7 @@ With a network that fwnet train coder wrote, coding is fast but has no certifica
 
 [bold]fwnet encode data.npy --model mynet/model.safetensors -o codes.npy[/bold]
 
-Parquet needs pyarrow: pip install 'fwnet\\[parquet]'. Every column is a feature.
+Parquet needs pyarrow: pip install '.\\[parquet]' in the clone. Every column is a feature.
 """
 
 
@@ -49,34 +52,51 @@ class EncodeOptions:
     radius: float | None = option(None, "Bound on the norm of a code. Required without --model.")
     dictionary: Path | None = option(
         None,
-        "A .npy file of shape (n, m), one atom per column: the transpose of scikit-learn's "
-        "components_.",
+        "A .npy file with D, of shape (length of a signal, length of a code): one atom per column, "
+        "the transpose of scikit-learn's components_.",
         shown="the identity",
         flags=("--dictionary", "-d"),
     )
     model: Path | None = option(
-        None, "A network from fwnet train coder, instead of --p, --radius and --dictionary."
+        None,
+        "A file that fwnet train coder wrote, instead of --p, --radius and --dictionary.",
+        metavar="FILE",
     )
     tol: float | None = option(
-        None, "Largest duality gap of a certified code.", shown="1e-6, or 1e-10 for float64"
+        None,
+        "Tolerance: a code is certified if its duality gap is at most this times ½‖x‖², and its "
+        "norm the least of all optimal codes, up to ten times this.",
+        shown="1e-6 for float32 data, else 1e-10",
     )
     device: str = option("auto", DEVICE_HELP)
     certificates: Path | None = option(
-        None, "A .npy file for one record per row: gap, norm_gap, status_code, num_steps."
+        None,
+        "Also write a .npy file with one record per row: gap (the duality gap), norm_gap (a bound "
+        "on how far the norm is above the least norm of an optimal code), status_code (0: "
+        "certified; others: fwnet.solvers.Status) and num_steps. Not with --model.",
+        shown="no file",
     )
-    shard_rows: int | None = option(None, "Rows per shard.", shown="chosen from the row width")
+    shard_rows: int | None = option(
+        None,
+        "Rows to encode and save at a time; fewer rows use less memory.",
+        shown="chosen from the lengths of signals and codes",
+    )
     resume: bool = option(
         False, "Continue a stopped run; start one if there is none.", flags=("--resume",)
     )
     force: bool = option(
         False,
-        "Overwrite existing output. An unfinished run is discarded unless --resume is also given.",
+        "Overwrite existing files, and discard an unfinished run; otherwise, either is an error. "
+        "Together with --resume, the unfinished run is continued.",
         flags=("--force",),
     )
 
 
 def _encode(**options: Any) -> None:
-    """Encode rows of a file: minimize ½‖x − Dz‖² subject to ‖z‖_p ≤ radius, or apply a network."""
+    """Encode each row x of a file with a dictionary D, or with a trained network.
+
+    The code z minimizes ½‖x − Dz‖² subject to ‖z‖_p ≤ radius.
+    """
     from fwnet.coding import encode_file
 
     with reported_errors(lambda: STOPPED), progress_bar() as progress:

@@ -1,7 +1,6 @@
 """Commands from image to image, one for each restoration: `fwnet denoise`, `fwnet upscale`."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ from fwnet.cli.command import (
     say,
     with_parameters,
 )
-from fwnet.errors import FwnetError
 from fwnet.progress import progress_bar
 from fwnet.restoration import Restoration, option
 
@@ -25,20 +23,21 @@ if TYPE_CHECKING:
     from fwnet.imaging import RestoredFile
 
 NOTES = """
-Large images are processed in tiles. JPEG files are written with quality 95. Unreadable files are \
-reported and skipped; the exit code is then 2. Existing files are kept unless --force is given. \
-[bold]fwnet models[/bold] lists the networks for --model.
+Folders are searched with their subfolders. In a folder, a result has the name of its input, or \
+ends in .png if that format cannot be written. JPEG files are written with quality 95. An image \
+that cannot be read, or whose result exists already (without --force), is reported and skipped; \
+the exit code is then 2.
 """
 
 INPUTS = argument_parameter(
     "inputs",
     list[str] | None,  # optional, for a message of our own: one argument alone becomes OUT
-    "Images: files, folders, patterns such as '*.png'.",
+    "Images: files, folders, or patterns such as '*.png'.",
     default=None,
     metavar="IN...",
     show_default=False,
 )
-OUTPUT = argument_parameter("output", str, "A file for one image, else a folder.", metavar="OUT")
+OUTPUT = argument_parameter("output", str, "A file for one image, or a folder.", metavar="OUT")
 
 
 @dataclass(frozen=True)
@@ -51,22 +50,22 @@ class FileOptions:
     device: str = option("auto", DEVICE_HELP)
     tile: int | None = option(
         None,
-        "Side of the tiles that large images are cut into; smaller tiles use less memory.",
+        "Side of the tiles that large images are cut into, in pixels of the input; smaller tiles "
+        "use less memory.",
         shown="chosen for the device",
     )
     compare: bool = option(
         False,
-        "Also write a before/after picture, NAME-compare.png, next to each result.",
+        "Also write NAME-compare.png next to each result: the input, enlarged if necessary, on "
+        "the left, and the result on the right.",
         flags=("--compare",),
     )
-    force: bool = option(False, "Overwrite existing files.", flags=("--force",))
+    force: bool = option(False, "Overwrite existing results.", flags=("--force",))
 
 
 def restoration_command(kind: type[Restoration]) -> Callable[..., None]:
     """Return the command that applies a restoration to files."""
-    shown = {}
-    with suppress(FwnetError):  # none is shipped
-        shown["model"] = " or ".join(kind.default_models().values())
+    shown = {"model": kind.model_shown}
     options = option_parameters(kind.apply_options) | option_parameters(FileOptions, shown)
     return with_parameters(partial(_restore, kind), kind.name, INPUTS | OUTPUT | options)
 

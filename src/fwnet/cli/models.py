@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 def models(
     name: Annotated[
-        str | None, typer.Argument(help="The model to describe; without it, list all.")
+        str | None,
+        typer.Argument(
+            help="A network: show its training data, license and results. Without it, list all."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """List the trained networks with their measured PSNR."""
+    """List the trained networks with their PSNR on standard test images, or describe one."""
     from fwnet.zoo import find_card, list_models
 
     with reported_errors():

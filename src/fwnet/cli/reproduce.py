@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 NOTES = """
 [bold]fwnet reproduce synthetic-l1 --quick[/bold]    a small version, in less than a minute
 
-[bold]fwnet reproduce synthetic-l1[/bold]            in full: results/synthetic-l1.json and .png
+[bold]fwnet reproduce synthetic-l1[/bold]            in full, into the folder results
 
-Settings are chosen on validation data for every method, so a full experiment is hundreds of \
-runs: minutes on a GPU, hours on a CPU. Finished runs are kept in results/runs.jsonl and \
-not repeated, and a run that was stopped continues from there.
+Settings are chosen on validation data for every method, so a full experiment trains up to \
+hundreds of networks. Each finished training is recorded in results/runs.jsonl and not repeated: \
+to continue after a stop, give the same command again.
 """
 
 
@@ -36,7 +36,10 @@ def reproduce(
         bool, typer.Option("--quick", help="Use small sizes and data that needs no download.")
     ] = False,
     finished: Annotated[
-        bool, typer.Option("--finished", help="Make tables of finished runs only; train nothing.")
+        bool,
+        typer.Option(
+            "--finished", help="Train nothing; make the tables from the trainings finished so far."
+        ),
     ] = False,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PATH", help="Folder for the results.")
@@ -45,8 +48,9 @@ def reproduce(
         Path | None,
         typer.Option(
             metavar="PATH",
-            help="Folder with the data sets (docs/data.md). Default: $FWNET_DATA. MNIST and the "
-            "Berkeley images are downloaded if missing; T91, Set5 and Set14 must be supplied.",
+            help="Folder with the data sets (docs/data.md). MNIST and the Berkeley images "
+            "(BSDS500) are downloaded if missing; T91, Set5 and Set14 must be supplied. "
+            "[dim]\\[default: that of the environment variable FWNET_DATA][/dim]",
         ),
     ] = None,
     device: Device = "auto",
@@ -55,15 +59,19 @@ def reproduce(
         typer.Option(
             min=1,
             metavar="N",
-            help="Simultaneous training runs. [dim]\\[default: one per core, at most 16][/dim]",
+            help="Trainings at the same time. [dim]\\[default: one per core, at most 16][/dim]",
         ),
     ] = None,
     page: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="Markdown file to write: all results in --output."),
+        typer.Option(
+            metavar="PATH",
+            help="Also write all results found in the --output folder to this Markdown file. "
+            "[dim]\\[default: no file][/dim]",
+        ),
     ] = None,
 ) -> None:
-    """Rerun the paper's experiments and compare with the published results."""
+    """Rerun the experiments of the Frank-Wolfe Network paper and compare with its results."""
     from fwnet.data import DATA_SETS, DATA_VARIABLE
     from fwnet.experiments import EXPERIMENTS, Lab, Runner
     from fwnet.experiments.page import results_page

@@ -5,42 +5,44 @@ from pathlib import Path
 from typing import Any
 
 from fwnet.cli.command import argument_parameter, option_parameters
-from fwnet.cli.train_options import show_training, training_command
+from fwnet.cli.train_options import CPU_NOTES, RUN_NOTES, show_training, training_command
 from fwnet.restoration import option
 from fwnet.training import CodeRegression, TrainingConfig, TrainingRun
 
-NOTES = """
+NOTES = f"""
 [bold]fwnet train coder signals.npy codes.npy -o mynet[/bold]
 
 A tenth of the rows is held out, and the weights of the epoch with the smallest error on them are \
-kept. mynet/ contains model.safetensors for [bold]fwnet encode --model[/bold], history.jsonl, \
-history.png and config.toml. A run that was stopped, even killed, continues with --resume and \
-ends with the same weights.
-
-On several processes or machines, with pip install 'fwnet\\[train]':
+kept. mynet/ contains model.safetensors (for [bold]fwnet encode --model[/bold]), {RUN_NOTES}
 
 [bold]accelerate launch -m fwnet train coder signals.npy codes.npy -o mynet[/bold]
-
-(two processes on a CPU: accelerate launch --multi_gpu --num_processes 2 -m fwnet … --device cpu)
-"""
+{CPU_NOTES}"""
 
 
 @dataclass(frozen=True)
 class CoderOptions:
     """Options of `fwnet train coder`."""
 
-    model: str = option("FWNet", "Class of the network: FWNet, MLP, LISTA or LCoD.")
+    model: str = option(
+        "FWNet",
+        "Kind of network: FWNet (Frank-Wolfe Network), LISTA (learned ISTA), LCoD (learned "
+        "coordinate descent) or MLP (multilayer perceptron).",
+    )
     num_layers: int = option(6, "Number of layers.")
     dictionary: Path | None = option(
         None,
-        "A .npy file of shape (n, m), one atom per column, to start from.",
+        "A .npy file to start from, of shape (length of a signal, length of a code): one atom per "
+        "column.",
         shown="fitted to signals and codes",
         flags=("--dictionary", "-d"),
     )
     p: float = option(2.0, "FWNet: initial p, or the fixed p with --fixed-p.", flags=("--p",))
     fixed_p: bool = option(False, "FWNet: do not learn p.", flags=("--fixed-p",))
     radius: float | None = option(
-        None, "FWNet: fixed radius.", shown="learned, starting from the largest norm of a code"
+        None,
+        "FWNet: keep the radius fixed at this value.",
+        shown="each layer learns one, starting from the largest Lp norm of a code for the "
+        "initial p",
     )
     share_weights: bool | None = option(
         None,
@@ -56,7 +58,11 @@ class CoderOptions:
 
 
 SIGNALS = argument_parameter("signals", Path, "A .npy file, one signal x per row.")
-CODES = argument_parameter("codes", Path, "A .npy file, the code z of each signal.")
+CODES = argument_parameter(
+    "codes",
+    Path,
+    "A .npy file, one code z per row, in the order of the signals; for example from fwnet encode.",
+)
 
 
 @training_command({"clip_norm": "no clipping"}, SIGNALS | CODES | option_parameters(CoderOptions))

@@ -3,12 +3,12 @@
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from fwnet.cli.command import option_parameters, say
-from fwnet.cli.train_options import show_training, training_command
+from fwnet.cli.train_options import CPU_NOTES, RUN_NOTES, show_training, training_command
 from fwnet.restoration import Restoration, option
 from fwnet.training import (
     RestorationReport,
@@ -19,29 +19,34 @@ from fwnet.training import (
 )
 from fwnet.zoo import load_trained
 
-BATCH_NORM = {"DnCNN": "on", "VDSR": "off"}  # by default
-START_HELP = "Start from a trained network (name from fwnet models, or file). "
-NOTES = """
-Some images are held back to validate the network after every epoch. The averaged weights after \
-the last epoch are saved. The output folder contains model.safetensors (for --model), \
-history.jsonl, history.png and config.toml. A stopped or killed run continues with --resume.
-"""
+START_HELP = (
+    "Start from a trained network (name from fwnet models, or file); options under Network must "
+    "agree with it."
+)
+ARGUMENTS = {"plain": "residual", "fixed_p": "learn_p"}  # of networks, where names differ
+NOTES = f"""
+After every epoch the network is validated on images that are held out. This does not choose the \
+weights: those after the last epoch are saved, averaged unless --average is 0. mynet/ contains \
+model.safetensors (for [bold]fwnet TASK --model[/bold]), {RUN_NOTES}
+
+[bold]accelerate launch -m fwnet train TASK --data photos -o mynet[/bold]
+{CPU_NOTES}"""
 
 
 @dataclass(frozen=True)
 class ImageOptions:
     """Options of every training on images."""
 
-    data: Path | None = option(
-        None, "Folder of images; subfolders are included.", shown="public data sets"
-    )
+    data: Path | None = option(None, "Folder of images to learn from; subfolders are included.")
     start: str | None = option(None, START_HELP, metavar="NAME|FILE")
     crop_size: int | None = option(
-        None, "Side of the crops to learn from, in pixels of the clean image.", shown="48"
+        None, "Side of the crops of images to learn from, in pixels.", shown="48"
     )
     steps_per_epoch: int = option(1000, "Batches per epoch.")
     validation: int | None = option(
-        None, "Images to hold back for validation.", shown="12, or 10% of the images, if fewer"
+        None,
+        "Number of images to hold out for validation.",
+        shown="12, but at most 10% of the images",
     )
 
 
@@ -49,40 +54,46 @@ class ImageOptions:
 class NetworkOptions:
     """Options of the network to train."""
 
-    model: str | None = option(None, "Class of the network.")
+    model: str | None = option(None, "Kind of network.")
     num_layers: int | None = option(None, "Number of layers.")
     channels: int | None = option(None, "Number of feature channels per layer.", shown="64")
     reduction: int | None = option(
         None,
-        "Work at 1/N of the height and width, on N² planes: 2 is four times as fast.",
+        "Work at 1/N of the height and width: each square of N × N pixels becomes one pixel with "
+        "N² values. With 2, the network computes about a quarter as much.",
         shown="1",
         metavar="N",
     )
     plain: bool = option(
         False,
-        "As in the authors' code: predict the image, not its difference from the input.",
+        "Predict the image itself, as the code of the paper's authors does. By default, the "
+        "output is added to the input or its bicubic enlargement.",
         flags=("--plain",),
     )
     p: float | None = option(
         None,
-        "ConvFWNet: initial p, or the fixed p with --fixed-p.",
+        "Initial p, or the fixed p with --fixed-p.",
         shown="1.5",
         flags=("--p",),
     )
-    fixed_p: bool = option(False, "ConvFWNet: do not learn p.", flags=("--fixed-p",))
+    fixed_p: bool = option(False, "Do not learn p.", flags=("--fixed-p",))
     batch_norm: bool | None = option(None, "Batch normalization.")
 
 
 def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
     """Return the command that trains a network for a restoration."""
-    names = list(kind.recipe.networks)
-    shown = kind.recipe.shown | {"model": names[0]}
-    helps = {"model": f"Network: {' or '.join(', '.join(names).rsplit(', ', 1))}."}
-    for name in BATCH_NORM.keys() & names:
-        helps["batch_norm"], shown["batch_norm"] = f"{name}: batch normalization.", BATCH_NORM[name]
+    names, shown = list(kind.recipe.networks), kind.recipe.shown
+    helps = {}
+    for field in fields(NetworkOptions):
+        text = field.metadata["help"]
+        some = kind.recipe.networks_with(ARGUMENTS.get(field.name, field.name))
+        if some and some != names:
+            helps[field.name] = f"{', '.join(some)}: {text[0].lower()}{text[1:]}"
+    helps["model"] = f"Kind of network: {' or '.join(', '.join(names).rsplit(', ', 1))}."
     network = option_parameters(NetworkOptions, shown, helps, panel="Network")
     own = option_parameters(kind.train_options, panel=kind.name.capitalize())
-    images = option_parameters(ImageOptions, helps={"start": START_HELP + kind.start_help})
+    data, start = {"data": kind.data_shown}, {"start": START_HELP + kind.start_help}
+    images = option_parameters(ImageOptions, data, start)
     parameters = {"data": images["data"]} | own | network | images
 
     def command(run: TrainingRun, settings: dict[str, Any], **options: Any) -> None:

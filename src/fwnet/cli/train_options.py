@@ -28,6 +28,17 @@ if TYPE_CHECKING:
     from fwnet.training import RestorationReport, ShownFigure
 
 
+# Parts of the text below the options.
+RUN_NOTES = """loss and validation after each epoch (history.jsonl, history.png) and the settings \
+(config.toml). A run that was stopped, even killed, continues with --resume.
+
+On several processes or machines, after pip install '.\\[train]' in the clone:"""
+CPU_NOTES = """
+For two processes on a CPU, add --multi_gpu --num_processes 2 before -m, and --device cpu at the \
+end. (Also on a CPU, accelerate starts several processes only with --multi_gpu.)
+"""
+
+
 @dataclass(frozen=True)
 class OutputOptions:
     """Where every training writes."""
@@ -39,13 +50,22 @@ class OutputOptions:
 class RunOptions:
     """How every training runs."""
 
-    config: Path | None = option(None, "A TOML file of settings; options override the file.")
+    config: Path | None = option(
+        None,
+        "A TOML file of settings under Training, such as the config.toml of an earlier run; "
+        "options override it.",
+    )
     device: str = option("auto", DEVICE_HELP)
     checkpoint_seconds: float = option(30.0, "Seconds between checkpoints.")
     resume: bool = option(
         False, "Continue a stopped run; start one if there is none.", flags=("--resume",)
     )
-    force: bool = option(False, "Start over; discard an earlier run.", flags=("--force",))
+    force: bool = option(
+        False,
+        "Discard the run in the output folder and start over. Without this or --resume, an "
+        "earlier run is an error.",
+        flags=("--force",),
+    )
 
 
 def training_command(

@@ -236,4 +236,4 @@ def scaled_data(**arguments: Any) -> SyntheticCodes:
 def require_cvxpy() -> None:
     """Raise before the work if CVXPY is not installed."""
     if importlib.util.find_spec("cvxpy") is None:
-        raise FwnetError("this experiment needs CVXPY: pip install 'fwnet[cvx]'")
+        raise FwnetError("this experiment needs CVXPY: pip install '.[cvx]' in the clone")

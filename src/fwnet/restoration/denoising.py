@@ -27,7 +27,7 @@ RECIPE = Recipe(
         "ConvLISTA": {"num_layers": 4, "threshold": 0.1},
         "DnCNN": {"num_layers": 17},
     },
-    # Chosen on held-back Berkeley images after 2,000 to 3,000 steps, for ConvFWNet of 4 and 16
+    # Chosen on held-out Berkeley images after 2,000 to 3,000 steps, for ConvFWNet of 4 and 16
     # layers, its plain form and ConvLISTA of 4, DnCNN of 5 and 17, and of 5 without batch norm;
     # at half resolution after 5,000 steps, for ConvFWNet of 8 and 16 layers.
     # Other depths use the row of the most similar network. With batch norm, the output of DnCNN
@@ -56,8 +56,11 @@ NOTES = """
 
 [bold]fwnet denoise 'scans/*.tif' logo.png clean/[/bold]   several files into a folder
 
-Size, bits per channel, transparency, EXIF, color profile and resolution are kept where the output \
-format can store them.
+The size is kept. Bits per channel, transparency, EXIF, color profile and dots per inch are kept \
+where the output format can store them.
+
+A network for gray images is applied to each channel of a color image. A network for color images \
+refuses gray ones.
 """
 
 TRAIN_NOTES = """
@@ -67,12 +70,11 @@ TRAIN_NOTES = """
 
 [bold]fwnet train denoise --start conv_fwnet_t4.denoise_gray_s25 --data photos -o mynet[/bold]
 
-The last command starts from a shipped network ([bold]fwnet models[/bold]) and keeps its form \
-and noise level.
+The last command starts from a shipped network and keeps its noise level.
 
 Images should be clean: new noise is added to crops of them at every step. Without --data the \
-network learns from the Berkeley images (FWNET_DATA, or a download of 70 MB), minus the 68 test \
-images of BSD68.
+network learns from the Berkeley images (BSDS500) without the 68 test images of BSD68. They are \
+read from $FWNET_DATA/bsds500 (docs/data.md); without it, 70 MB are downloaded and kept.
 
 The defaults train 4 layers in two minutes on a large GPU, or a day on a CPU; on a CPU, try \
 --batch-size 8 --steps-per-epoch 100 first.
@@ -85,8 +87,8 @@ class ApplyOptions:
 
     sigma: float | None = option(
         None,
-        "Standard deviation of the noise, on the scale 0 to 255. Ignored by networks for one "
-        "noise level.",
+        "Standard deviation of the noise, on the scale 0 to 255 (also for 16-bit images). The "
+        "default networks were trained for up to 55. Networks for one noise level ignore it.",
         shown="estimated",
     )
 
@@ -98,13 +100,18 @@ class TrainOptions:
     sigma: float | None = option(
         None,
         "Standard deviation of the noise, on the scale 0 to 255.",
-        shown="25, or 0 with --max-sigma; with --start, the network's",
+        shown="25; with --max-sigma, 0; with --start alone, the network's",
     )
     max_sigma: float | None = option(
-        None, "Train one network for all levels from --sigma to this one."
+        None,
+        "Train one network for all levels from --sigma to this one.",
+        shown="only the level --sigma; with --start alone, the network's",
     )
     color: bool | None = option(
-        None, "Read images as RGB or as gray.", shown="gray", flags=("--color/--gray",)
+        None,
+        "Train for color (RGB) or for gray images.",
+        shown="gray; with --start, the network's",
+        flags=("--color/--gray",),
     )
 
 
@@ -131,8 +138,13 @@ class Denoising(Restoration):
     does = "removes noise"
     help = "Remove noise from images with a trained network."
     notes = NOTES
+    model_shown = f"{MODELS[1]} for gray images, {MODELS[3]} for color images"
     train_help = "Train a denoising network on a folder of clean images."
-    start_help = "Gray can start color; one noise level can start a range."
+    data_shown = "the Berkeley images"
+    start_help = (
+        " A network for gray images can be the start of one for color, and a network for one "
+        "noise level that of one for a range."
+    )
     train_notes = TRAIN_NOTES
     baseline_words = "the noisy images have"
     recipe = RECIPE

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,15 +50,14 @@ class Settings:
 
     @property
     def words(self) -> str:
-        """Which networks the row is for, as --help says it."""
+        """Which networks of its class the row is for, as --help says it; "" for all."""
         parts = [
-            self.model or "others",
             "--plain" if self.residual is False else "",
-            "--no-batch-norm" if self.batch_norm is False else "",
+            {None: "", True: "--batch-norm", False: "--no-batch-norm"}[self.batch_norm],
             f"--reduction {self.reduction}" if self.reduction else "",
             f"up to {self.max_layers} layers" if self.max_layers < math.inf else "",
         ]
-        return " ".join(part for part in parts if part)
+        return " and ".join(part for part in parts if part)
 
 
 ANY_NETWORK = Settings(None, learning_rate=1e-3)
@@ -127,26 +126,40 @@ class Recipe:
     @property
     def shown(self) -> dict[str, Any]:
         """Defaults as --help shows them: values, and words where they depend on something."""
-        default, *others = self.networks
-        rates = [f"{row.words}: {row.learning_rate:g}" for row in self.rows]
-        clips = [f"{row.words}: {row.clip_norm:g}" for row in self.rows if row.clip_norm]
-        layers = [
-            f"{name}: {_default(name, config, 'num_layers')}"
-            for name, config in self.networks.items()
-            if name in self._kinds_with("num_layers")
-        ]
+        few = SHORT_TRAINING / (1 - self.average)
+        layers, norms = self._defaults("num_layers"), self._defaults("batch_norm")
         return {
             "num_epochs": self.num_epochs,
             "batch_size": self.batch_size,
-            "clip_norm": "; ".join([f"{self.clip_norm:g}", *clips]),
+            "clip_norm": self._by_row(lambda row: row.clip_norm or self.clip_norm),
             "weight_decay": 0.0,
-            "learning_rate": "; ".join([*rates, "half with --start"]),
-            "average": f"{self.average:g}; lower below {SHORT_TRAINING / (1 - self.average):.0f} "
-            "steps",
+            "learning_rate": self._by_row(lambda row: row.learning_rate) + "; half with --start",
+            "average": f"{self.average:g}; with fewer than {few:.0f} steps in all, "
+            f"1 − {SHORT_TRAINING}/steps",
             "precision": "bf16 on a GPU, else float32",
-            "model": "; others: ".join(filter(None, [default, ", ".join(others)])),
-            "num_layers": "; ".join(layers),
+            "model": next(iter(self.networks)),
+            "num_layers": _by_class(layers),
+            "batch_norm": _by_class({k: "on" if v else "off" for k, v in norms.items()}) or None,
         }
+
+    def _defaults(self, argument: str) -> dict[str, Any]:
+        """Return the default of an argument for each class that accepts it."""
+        kinds = self.networks_with(argument)
+        return {name: _default(name, self.networks[name], argument) for name in kinds}
+
+    def _by_row(self, value: Callable[[Settings], float]) -> str:
+        """Return a setting in words: "A: 1 with --plain, else 2; B: 3"."""
+        words = {}
+        for name in self.networks:
+            rows = [row for row in (*self.rows, ANY_NETWORK) if row.model in (name, None)]
+            cases = [(f"{value(row):g}", row.words) for row in rows]
+            cases = cases[: [which for _, which in cases].index("") + 1]
+            last, _ = cases.pop()
+            while cases and cases[-1][0] == last:  # no exception
+                cases.pop()
+            others = "".join(f"{shown} with {which}, " for shown, which in cases)
+            words[name] = f"{others}else {last}" if others else last
+        return _by_class(words)
 
     def model_name(self, model: str | None, start: Model | None) -> str:
         """Return the class to train: the one asked for, that of `start`, or the default."""
@@ -180,7 +193,7 @@ class Recipe:
         if plain is not None:
             given["residual"] = not plain
         for key in given:
-            kinds = self._kinds_with(key)
+            kinds = self.networks_with(key)
             if name not in kinds:
                 shown = "plain" if key == "residual" else key
                 raise ValueError(f"{shown} applies to {' and '.join(kinds)} only, not to {name}")
@@ -212,7 +225,7 @@ class Recipe:
             )
         return start
 
-    def _kinds_with(self, argument: str) -> list[str]:
+    def networks_with(self, argument: str) -> list[str]:
         """Return the classes that accept this argument as a single value."""
         return [
             name
@@ -220,6 +233,13 @@ class Recipe:
             if argument in _parameters(name)
             and not isinstance(_parameters(name)[argument].default, tuple)
         ]
+
+
+def _by_class(values: Mapping[str, Any]) -> str:
+    """Return "A: 1; B: 2", or "1" if all are the same."""
+    same = len(set(values.values())) == 1
+    parts = [f"{name}: {value}" for name, value in values.items()]
+    return str(next(iter(values.values()))) if same else "; ".join(parts)
 
 
 def _parameters(name: str) -> Mapping[str, inspect.Parameter]:

@@ -51,7 +51,7 @@ class ImageSource:
     Attributes:
         files: The image files.
         description: What they are, in words that follow "images".
-        held_files: Other files to validate with; None to hold back some of `files`.
+        held_files: Other files to validate with; None to hold out some of `files`.
     """
 
     files: list[Path]
@@ -86,7 +86,9 @@ class Restoration(ABC):
         does: What a network does, in words that follow "a network that".
         help: The help text of the command.
         notes: The text below its options.
+        model_shown: Its default network, as --help says it; None if none is shipped.
         train_help: The help text of the training command.
+        data_shown: Its default images, as --help says it; None if there are none.
         start_help: What the help text of its option --start adds.
         train_notes: The text below its options.
         baseline_words: Start of the sentence about PSNR without a network: "the noisy images have".
@@ -102,7 +104,9 @@ class Restoration(ABC):
     does: ClassVar[str]
     help: ClassVar[str]
     notes: ClassVar[str] = ""
+    model_shown: ClassVar[str | None] = None
     train_help: ClassVar[str] = "Train a network on a folder of clean images."
+    data_shown: ClassVar[str | None] = None
     start_help: ClassVar[str] = ""
     train_notes: ClassVar[str] = ""
     baseline_words: ClassVar[str] = "the degraded images have"

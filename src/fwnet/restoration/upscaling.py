@@ -42,8 +42,8 @@ RECIPE = Recipe(
         Settings("ConvFWNet", 4e-3, residual=False),
         Settings("ConvFWNet", 2e-3, max_layers=4, arguments=SMALL_OUTPUT),
         Settings("ConvFWNet", 4e-3, arguments=SMALL_OUTPUT),
-        Settings("VDSR", 1e-3, batch_norm=False, clip_norm=0.003, arguments=SMALL_OUTPUT),
-        Settings("VDSR", 1e-3, arguments=SMALL_OUTPUT),
+        Settings("VDSR", 1e-3, batch_norm=True, arguments=SMALL_OUTPUT),
+        Settings("VDSR", 1e-3, clip_norm=0.003, arguments=SMALL_OUTPUT),
         Settings("SRCNN", 2e-3, clip_norm=0.1),
     ],
     num_epochs=20,
@@ -60,10 +60,10 @@ NOTES = """
 
 [bold]fwnet upscale 'scans/*.tif' logo.png large/[/bold]   several files into a folder
 
-The network enlarges the luma (Y) of an image; colors and transparency are enlarged bicubically, \
-and --compare shows bicubic enlargement on the left. Bits per channel, EXIF and color profile \
-are kept where the output format can store them. The resolution in dots per inch grows with the \
-image, so that a print keeps its size.
+The network enlarges the brightness of an image (luma, Y of YCbCr). Colors and transparency are \
+enlarged bicubically. Bits per channel, EXIF and color profile are kept where the output format \
+can store them. The resolution in dots per inch grows with the image, so that a print keeps its \
+size.
 """
 
 TRAIN_NOTES = """
@@ -71,16 +71,23 @@ TRAIN_NOTES = """
 
 [bold]fwnet train upscale --start conv_fwnet_t19.upscale_x3 --scale 4 --data photos -o mynet[/bold]
 
-The second command starts from a shipped network ([bold]fwnet models[/bold]) and keeps its \
-form; without --scale also its scale.
+The second command starts from a shipped network for another scale.
 
-Images should be sharp: they are shrunk, and the network learns to undo that, on their luma (Y). \
-Without --data it learns from T91, the 91 images that most methods use, and 199 Berkeley training \
-images. T91 must be in $FWNET_DATA/t91; the Berkeley images are downloaded if missing.
+Images should be sharp: they are shrunk, and the network learns to undo that, on their brightness \
+(luma, Y of YCbCr). Crops are measured in pixels of the large, sharp image; --crop-size must be a \
+multiple of --scale (with --scale 5, the default is 45).
 
-By default the network sees the small image, and its last layer makes the pixels of the large one: \
-that is fast. With --enlarged it sees the image after bicubic enlargement, as in the paper. For a \
-first look on a CPU, try --num-layers 4 --batch-size 16 --steps-per-epoch 100.
+Without --data the network learns from T91, the 91 images of Yang et al., and the training images \
+of Berkeley (BSDS500): 199 of 200, as one contains a test image of Set5. T91 must be in \
+$FWNET_DATA/t91. The Berkeley images are read from $FWNET_DATA/bsds500; without it, 70 MB are \
+downloaded and kept. docs/data.md says more.
+
+By default ConvFWNet sees the small image, and its last layer makes the pixels of the large one: \
+that is fast. With --enlarged it sees the image after bicubic enlargement, as in the paper. VDSR \
+and SRCNN always do.
+
+The defaults take a few minutes on a large GPU. For a first look on a CPU, try --num-layers 4 \
+--batch-size 16 --steps-per-epoch 100.
 """
 
 
@@ -89,7 +96,9 @@ class ApplyOptions:
     """Options of `fwnet upscale`."""
 
     scale: int | None = option(
-        None, "Scale factor: 2, 3 or 4; with --model, its own.", shown="3; with --model, its own"
+        None,
+        "Scale factor: 2, 3 or 4; with --model, it must be that of the network.",
+        shown="3; with --model, the network's",
     )
 
 
@@ -102,13 +111,13 @@ class TrainOptions:
     )
     enlarged: bool = option(
         False,
-        "Let the network see the image enlarged bicubically, as in the paper.",
+        "ConvFWNet: give the network the bicubically enlarged image (see below).",
         flags=("--enlarged",),
     )
     smaller_copies: bool = option(
         True,
-        "Also learn from copies of the images at 0.9 to 0.6 of their sizes. This helps with few "
-        "images, and takes 3.3 times their memory.",
+        "Also learn from copies at 0.9, 0.8, 0.7 and 0.6 of the height and width. This helps "
+        "when there are few images; the data then need 3.3 times the memory in all.",
     )
 
 
@@ -132,8 +141,10 @@ class Upscaling(Restoration):
     does = "enlarges"
     help = "Enlarge images with a trained network."
     notes = NOTES
+    model_shown = f"{MODELS[2]}, _x3 or _x4, by --scale"
     train_help = "Train a super-resolution network on a folder of sharp images."
-    start_help = "It may be for another scale."
+    data_shown = "T91, which you must supply, and Berkeley images"
+    start_help = " It may be for another scale."
     train_notes = TRAIN_NOTES
     baseline_words = "bicubic enlargement has"
     recipe = RECIPE
