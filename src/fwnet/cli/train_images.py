@@ -66,8 +66,8 @@ class NetworkOptions:
     )
     plain: bool = option(
         False,
-        "Predict the image itself, as the code of the paper's authors does. By default, the "
-        "output is added to the input or its bicubic enlargement.",
+        "Predict the image itself, as the code of the Frank-Wolfe Network's authors does. By "
+        "default, the output is added to the input or its bicubic enlargement.",
         flags=("--plain",),
     )
     p: float | None = option(

@@ -74,7 +74,8 @@ The last command starts from a shipped network and keeps its noise level.
 
 Images should be clean: new noise is added to crops of them at every step. Without --data the \
 network learns from the Berkeley images (BSDS500) without the 68 test images of BSD68. They are \
-read from $FWNET_DATA/bsds500 (docs/data.md); without it, 70 MB are downloaded and kept.
+read from the folder bsds500 in that of the environment variable FWNET_DATA (docs/data.md); \
+without it, 70 MB are downloaded and kept.
 
 The defaults train 4 layers in two minutes on a large GPU, or a day on a CPU; on a CPU, try \
 --batch-size 8 --steps-per-epoch 100 first.

@@ -78,13 +78,13 @@ Images should be sharp: they are shrunk, and the network learns to undo that, on
 multiple of --scale (with --scale 5, the default is 45).
 
 Without --data the network learns from T91, the 91 images of Yang et al., and the training images \
-of Berkeley (BSDS500): 199 of 200, as one contains a test image of Set5. T91 must be in \
-$FWNET_DATA/t91. The Berkeley images are read from $FWNET_DATA/bsds500; without it, 70 MB are \
-downloaded and kept. docs/data.md says more.
+of Berkeley (BSDS500): 199 of 200, as one contains a test image of Set5. They are read from \
+the folders t91 and bsds500 in that of the environment variable FWNET_DATA (docs/data.md). You \
+must supply T91; without bsds500, 70 MB are downloaded and kept.
 
 By default ConvFWNet sees the small image, and its last layer makes the pixels of the large one: \
-that is fast. With --enlarged it sees the image after bicubic enlargement, as in the paper. VDSR \
-and SRCNN always do.
+that is fast. With --enlarged it sees the image after bicubic enlargement, as in the paper of \
+the Frank-Wolfe Network. VDSR and SRCNN always do.
 
 The defaults take a few minutes on a large GPU. For a first look on a CPU, try --num-layers 4 \
 --batch-size 16 --steps-per-epoch 100.
