@@ -48,7 +48,7 @@ def test_no_gradients_and_empty_batches(calls):
 
 def test_says_how_to_install_it_and_for_whom_it_is(monkeypatch):
     monkeypatch.setitem(sys.modules, "bm3d", None)
-    with pytest.raises(ImportError, match=r"pip install 'fwnet\[bm3d\]'.*non-commercial"):
+    with pytest.raises(ImportError, match=r"pip install '\.\[bm3d\]' in the clone.*non-commercial"):
         denoise_bm3d(torch.zeros(1, 1, 9, 9), 0.1)
 
 

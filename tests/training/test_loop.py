@@ -587,7 +587,7 @@ def test_progress_shows_figures_as_people_read_them():
 def test_several_processes_without_accelerate_are_refused(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setitem(__import__("sys").modules, "accelerate", None)
-    with pytest.raises(RuntimeError, match=r"pip install '.\[train\]' in the clone"):
+    with pytest.raises(RuntimeError, match=r"pip install '\.\[train\]' in the clone"):
         train(network(), task(), CONFIG)
 
 
