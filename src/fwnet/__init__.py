@@ -5,7 +5,13 @@ The public names below are imported when first used, so that `import fwnet` cost
 """
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
+
+# Threads that wait for each other spin for some microseconds and then sleep, unless the user set it
+# otherwise. Spinning for milliseconds, their default, takes 20 times as long beside other programs.
+if "OMP_WAIT_POLICY" not in os.environ:
+    os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # read when torch is loaded
 
 import torch as torch  # the one import that everything needs
 

@@ -84,12 +84,14 @@ def frank_wolfe_step(
     radius: float | Tensor = 1.0,
     dim: int = -1,
     eps: float = 0.0,
+    overwrite_z: bool = False,
 ) -> Tensor:
     """z' = (1 − γ)·z + γ·pool_p(a + b), one layer of the network after its matrix product.
 
     The sum, the unit and the convex combination take one pass over memory, and backward stores only
     these inputs. z = None means zeros (the first layer), b = None no second term; `step_size` is γ
-    and `excess` is p − 1. The other arguments are those of `pool_p`.
+    and `excess` is p − 1. With `overwrite_z` the result may take the place of z, where no gradients
+    are computed. The other arguments are those of `pool_p`.
     """
     _check_unit(a, "a", excess, radius, dim, eps)
     for name, other in (("z", z), ("b", b)):
@@ -101,7 +103,7 @@ def frank_wolfe_step(
     if _is_number("step_size", step_size) and not 0 <= step_size <= 1:
         raise ValueError(f"step_size must be in [0, 1], got {step_size!r}")
     step, excess, radius = (_as_scalar(value, a) for value in (step_size, excess, radius))
-    return kernels.run(a, b, z, step, excess, radius, float(eps), dim)
+    return kernels.run(a, b, z, step, excess, radius, float(eps), dim, overwrite_z=overwrite_z)
 
 
 @overload

@@ -26,13 +26,18 @@ if _HAS_TRITON:
 _force_reference = os.environ.get("FWNET_KERNELS", "") == "reference"
 
 
-def run(a: Tensor, *others: Any) -> Tensor:
-    """Run the forward of the kernel contract with the kernel for a; differentiable."""
+def run(a: Tensor, *others: Any, overwrite_z: bool = False) -> Tensor:
+    """Run the forward of the kernel contract with the kernel for a; differentiable.
+
+    overwrite_z: Whether the result may take the place of z; only where nothing needs a gradient.
+    """
     *_, dim = others
     if a.ndim and a.shape[dim] == 0:
         return a.clone()
     transformed = not torch.compiler.is_compiling() and _is_transformed(a, *others)
     kernel = "reference" if transformed else select(a, dim)
+    if kernel == "blocked" and overwrite_z and not torch.is_grad_enabled():
+        return blocked.forward(a, *others, overwrite_z=True)
     output: Tensor
     output = (
         triton_ops.forward(a, *others) if kernel == "triton" else Pool.apply(kernel, a, *others)

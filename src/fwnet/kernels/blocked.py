@@ -69,30 +69,36 @@ def forward(
     radius: Tensor,
     eps: float,
     dim: int,
+    overwrite_z: bool = False,
 ) -> Tensor:
-    """The kernel contract's forward, on a CPU."""
+    """The kernel contract's forward, on a CPU; the result may take the place of z."""
     layout = Layout.of(a, dim)
     compute = torch.promote_types(a.dtype, torch.float32)
     values = reference.scalars(excess, radius, compute)
     ordinary = ORDINARY_K[0] <= values.k.item() <= ORDINARY_K[1]
-    out = layout.empty(a)
-    ratio = weight = a.new_empty(0)
+    # In place no memory is asked of the system, which takes as long as the unit for large images.
+    in_place = overwrite_z and z is not None and z.stride() == a.stride()
+    out = z if in_place and z is not None else layout.empty(a)
+    step = None if step_size is None else step_size.to(compute)
+    buffers: list[Tensor] = []
     axis = 1  # of a block
     for out_block, a_block, b_block, z_block in _blocks(layout, out, a, b, z):
-        u = reference.widened_sum(a_block, b_block)
-        if ratio.shape != u.shape:
-            ratio, weight = u.new_empty(u.shape), u.new_empty(u.shape)
-        # Write the plain unit in the compute dtype directly to the output.
-        target = out_block if step_size is None and out.dtype == compute else ratio
-        if not (ordinary and _pool_ordinary(u, values, eps, axis, ratio, weight, target)):
-            target = reference.pool(u, values, eps, axis)
-        if step_size is not None:
-            step = step_size.to(compute)
-            target = (
-                step * target if z_block is None else torch.lerp(z_block.to(compute), target, step)
-            )
-        if target is not out_block:
-            out_block.copy_(target)
+        if not buffers or buffers[0].shape != a_block.shape:
+            buffers = [torch.empty_like(a_block, dtype=compute) for _ in range(3)]
+        total, ratio, weight = buffers
+        u = a_block if b_block is None else torch.add(a_block, b_block, out=total)
+        u = u.to(compute)
+        # Results in the compute dtype are written directly to the output.
+        written = out_block if out.dtype == compute else ratio
+        s = written if step is None else ratio
+        if not (ordinary and _pool_ordinary(u, values, eps, axis, ratio, weight, s)):
+            s = reference.pool(u, values, eps, axis)
+        if step is not None and z_block is None:
+            s = torch.mul(s, step, out=written)
+        elif step is not None:
+            s = torch.lerp(z_block.to(compute), s, step, out=written)
+        if s is not out_block:
+            out_block.copy_(s)
     return out
 
 

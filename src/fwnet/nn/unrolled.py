@@ -237,8 +237,9 @@ class Unrolled(nn.Module):
         last = t == self.num_layers - 1
         if self.activation == "pool_p" and not (last and self.linear_output):
             radius = self.radius if self.log_radii is None else self.log_radii[t].exp()
+            excess = self._exponent(t).excess
             return frank_wolfe_step(
-                z, a, b, step_size, self._exponent(t).excess, radius, self.dim, self.eps
+                z, a, b, step_size, excess, radius, self.dim, self.eps, overwrite_z=True
             )
         minus_u = -a if b is None else -(a + b)
         s = minus_u if last and self.linear_output else relu(minus_u)
