@@ -30,6 +30,19 @@ def test_import_loads_torch_and_nothing_heavier():
     assert {name.partition(".")[0] for name in extra} == {"fwnet"}
 
 
+@pytest.mark.parametrize(
+    ("given", "spins"),
+    [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, "None")],
+)
+def test_waiting_threads_sleep_unless_the_user_says_otherwise(given, spins):
+    kept = {k: v for k, v in os.environ.items() if k not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+    code = "import os, fwnet; print(os.environ.get('GOMP_SPINCOUNT'))"
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=kept | given
+    )
+    assert output.stdout.strip() == spins
+
+
 def test_every_public_name_resolves():
     for name in fwnet.__all__:
         assert getattr(fwnet, name) is not None

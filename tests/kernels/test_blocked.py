@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from fwnet.functional import frank_wolfe_step
 from fwnet.kernels import blocked, reference
 from tests.kernels.conformance import LayoutConformance, PoolKernelConformance
 
@@ -28,3 +29,22 @@ def test_blocks_cover_an_image_exactly_once(monkeypatch):
         s = blocked.forward(layout, None, None, None, *scalars, 0.0, 1)
         torch.testing.assert_close(s, expected)
         assert s.stride() == layout.stride()
+
+
+@pytest.mark.parametrize("step", [0.3, 1.0])
+def test_a_step_takes_the_place_of_z_only_where_nothing_needs_a_gradient(step):
+    a, b, z = (
+        torch.randn(2, 8, 5, 7).contiguous(memory_format=torch.channels_last) for _ in range(3)
+    )
+    before = z.clone()
+    expected = frank_wolfe_step(z, a, b, step, 0.4, dim=1)
+    with_gradients = frank_wolfe_step(z, a, b, step, 0.4, dim=1, overwrite_z=True)
+    assert torch.equal(with_gradients, expected)
+    assert torch.equal(z, before)
+    with torch.inference_mode():
+        in_place = frank_wolfe_step(z, a, b, step, 0.4, dim=1, overwrite_z=True)
+    assert torch.equal(in_place, expected)
+    assert in_place.data_ptr() == z.data_ptr()
+    with torch.no_grad():  # in another layout there is no such place
+        other = frank_wolfe_step(before.contiguous(), a, b, step, 0.4, dim=1, overwrite_z=True)
+    torch.testing.assert_close(other, expected)

@@ -37,7 +37,7 @@ def run(a: Tensor, *others: Any, overwrite_z: bool = False) -> Tensor:
     transformed = not torch.compiler.is_compiling() and _is_transformed(a, *others)
     kernel = "reference" if transformed else select(a, dim)
     if kernel == "blocked" and overwrite_z and not torch.is_grad_enabled():
-        return blocked.forward(a, *others, overwrite_z=True)
+        return blocked.forward(a, *others, overwrite_z=True)  # type: ignore[misc]
     output: Tensor
     output = (
         triton_ops.forward(a, *others) if kernel == "triton" else Pool.apply(kernel, a, *others)

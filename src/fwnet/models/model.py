@@ -191,8 +191,8 @@ class ImageModel(Model):
             return x
         x = of_size(x, *((length + r - 1) // r * r for length in x.shape[-2:]))
         # Not by torch's pixel_unshuffle, which leaves an empty batch as it is.
-        squares = x.unflatten(3, (-1, r)).unflatten(2, (-1, r)).permute(0, 1, 3, 5, 2, 4)
-        return squares.flatten(1, 3)
+        squares: Tensor = x.unflatten(3, (-1, r)).unflatten(2, (-1, r))
+        return squares.permute(0, 1, 3, 5, 2, 4).flatten(1, 3)
 
     def _with_noise_level(self, x: Tensor, sigma: float | Tensor | None) -> Tensor:
         if (sigma is not None) != self.noise_level_input:
