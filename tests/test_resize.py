@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fwnet.resize import REACH, _finest, enlarge, shrink
+from fwnet.hardware import widest_dtype
+from fwnet.resize import REACH, enlarge, shrink
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 scales = st.integers(1, 5)
@@ -274,11 +275,11 @@ class TestTypes:
 
     def test_float64_is_not_needed(self, monkeypatch):
         """Apple's GPUs have none."""
-        assert _finest(torch.device("mps")) is torch.float32
+        assert widest_dtype(torch.device("mps")) is torch.float32
         x = images(1, 1, 12, 18)
         exact = [resize(x) for resize in resizings(3)]
         x = x.float()
-        monkeypatch.setattr("fwnet.resize._finest", lambda _: torch.float32)
+        monkeypatch.setattr("fwnet.resize.widest_dtype", lambda _: torch.float32)
         with SeenTypes() as seen:
             found = [resize(x) for resize in resizings(3)]
         assert torch.float32 in seen.dtypes

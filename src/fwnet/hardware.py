@@ -9,6 +9,8 @@ import torch
 
 from fwnet.errors import FwnetError
 
+WITHOUT_FLOAT64 = ("mps",)
+
 
 def choose_device(device: str | torch.device | None = None) -> torch.device:
     """Return a device that works here; None and "auto" mean CUDA if present, else the CPU."""
@@ -19,9 +21,14 @@ def choose_device(device: str | torch.device | None = None) -> torch.device:
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
         raise FwnetError(
-            f"device is not available here: expected auto, cpu or one of torch, got {str(device)!r}"
+            f"device is not available here: expected auto, cpu, cuda or mps, got {str(device)!r}"
         ) from error
     return chosen
+
+
+def widest_dtype(device: torch.device) -> torch.dtype:
+    """Return float64, or float32 on devices that lack it: Apple's GPUs."""
+    return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from fwnet.hardware import widest_dtype
+
 __all__ = ["as_displayed", "code_error", "error_rate", "psnr", "shave", "ssim"]
 
 SAME_SHAPE = "images must have the shape of the clean ones"
@@ -21,7 +23,7 @@ def code_error(code: Tensor, target: Tensor) -> Tensor:
 def error_rate(scores: Tensor, labels: Tensor) -> Tensor:
     """Return the fraction of samples whose largest score is not that of their label."""
     _check_shape("labels must have the shape of scores[..., 0]", labels.shape, scores.shape[:-1])
-    return (scores.argmax(-1) != labels).double().mean()
+    return (scores.argmax(-1) != labels).to(widest_dtype(scores.device)).mean()
 
 
 def psnr(image: Tensor, clean: Tensor) -> Tensor:
@@ -30,7 +32,8 @@ def psnr(image: Tensor, clean: Tensor) -> Tensor:
     Values of `image` are first clipped to [0, 1], as on a display.
     """
     _check_shape(SAME_SHAPE, image.shape, clean.shape)
-    errors = (image.double().clamp(0, 1) - clean.double()).square().flatten(1).mean(1)
+    image, clean = (one.to(widest_dtype(one.device)) for one in (image, clean))
+    errors = (image.clamp(0, 1) - clean).square().flatten(1).mean(1)
     return -10 * errors.log10()
 
 
@@ -47,7 +50,7 @@ def ssim(image: Tensor, clean: Tensor) -> Tensor:
         raise ValueError(
             f"images must have shape (batch, channel, height, width), got {tuple(image.shape)}"
         )
-    pairs = zip(image.double().clamp(0, 1).cpu().numpy(), clean.double().cpu().numpy(), strict=True)
+    pairs = zip(image.cpu().double().clamp(0, 1).numpy(), clean.cpu().double().numpy(), strict=True)
     values = [
         structural_similarity(
             ours,

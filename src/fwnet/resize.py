@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from fwnet.checks import check_integer
+from fwnet.hardware import widest_dtype
 
 __all__ = ["REACH", "enlarge", "shrink"]
 
@@ -21,7 +22,7 @@ def enlarge(x: Tensor, scale: int) -> Tensor:
     """
     _check(x, scale)
     # Everything stays on the device of x, so that a CUDA graph can record it.
-    places = torch.arange(scale, dtype=_finest(x.device), device=x.device)
+    places = torch.arange(scale, dtype=widest_dtype(x.device), device=x.device)
     phases = (places + 0.5) / scale - 0.5
     taps = torch.arange(-REACH, REACH + 1, device=x.device)
     weights = _cubic(taps - phases[:, None])
@@ -41,7 +42,7 @@ def shrink(x: Tensor, scale: int) -> Tensor:
         raise ValueError(f"height and width must be multiples of {scale}, got {height} and {width}")
     middle = (scale - 1) / 2
     taps = torch.arange(-2 * scale, 3 * scale, device=x.device)
-    weights = _cubic((taps.to(_finest(x.device)) - middle) / scale) / scale
+    weights = _cubic((taps.to(widest_dtype(x.device)) - middle) / scale) / scale
     weights = (weights / weights.sum())[None]
     return _resample(_resample(x, weights, taps, scale, -2), weights, taps, scale, -1)
 
@@ -69,11 +70,6 @@ def _resample(x: Tensor, weights: Tensor, taps: Tensor, stride: int, dim: int) -
     y = sum(weights[:, k] * x.index_select(dim, places[:, k]) for k in range(len(taps)))
     assert isinstance(y, Tensor)
     return y.movedim(0, dim).flatten(dim - 1, dim)
-
-
-def _finest(device: torch.device) -> torch.dtype:
-    """Return the dtype of the weights: float64, or float32 on Apple's GPUs, which lack float64."""
-    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def _check(x: Tensor, scale: int) -> None:

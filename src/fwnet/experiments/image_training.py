@@ -185,7 +185,7 @@ def network_tests(
         y: Tensor = network(x.to(device, torch.float32), *sigma)
         return y.cpu()
 
-    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    network.to(memory_format=torch.channels_last)
     with full_precision(), torch.inference_mode():
         return figures_by_set(
             restoration,

@@ -19,7 +19,7 @@ from torch.nn.functional import pixel_shuffle
 from fwnet.checks import check_integer
 from fwnet.errors import FwnetError
 from fwnet.files import write_whole
-from fwnet.hardware import choose_device, is_exporting
+from fwnet.hardware import choose_device, is_exporting, widest_dtype
 from fwnet.resize import REACH, enlarge
 from fwnet.version import __version__
 
@@ -59,6 +59,16 @@ class Model(nn.Module, ABC):
     def watched(self) -> dict[str, float | list[float]]:
         """Return the few learned numbers that are worth watching during training, by name."""
         return {}
+
+    def to(self, *arguments: Any, **options: Any) -> Self:
+        """Move or convert as torch does. Fixed p and γ become float32 where there is no float64."""
+        device = torch._C._nn._parse_to(*arguments, **options)[0]
+        if device is not None and widest_dtype(device) != torch.float64:
+            for module in self.modules():
+                for name, value in module.named_buffers(recurse=False):
+                    if value.dtype == torch.float64:
+                        setattr(module, name, value.float())
+        return super().to(*arguments, **options)
 
     @property
     def num_parameters(self) -> int:

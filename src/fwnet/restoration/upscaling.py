@@ -17,6 +17,7 @@ from fwnet.data import (
     t91_files,
 )
 from fwnet.errors import FwnetError
+from fwnet.hardware import widest_dtype
 from fwnet.metrics import as_displayed, psnr, shave
 from fwnet.models import ImageModel
 from fwnet.resize import REACH, enlarge, shrink
@@ -269,8 +270,8 @@ class Upscaling(Restoration):
         return image[..., :height, :width]
 
     def degrade(self, image: Tensor) -> Tensor:
-        """x↓ in float64, not rounded."""
-        return shrink(image.double(), self.scale)
+        """x↓ in float64 where the device has it, not rounded."""
+        return shrink(image.to(widest_dtype(image.device)), self.scale)
 
     def seen(self, image: Tensor) -> Tensor:
         """Return the small image, or enlarge it for a network that expects that."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from fwnet.hardware import widest_dtype
 from fwnet.models import Model
 from fwnet.progress import Progress, ProgressCallback
 from fwnet.training.checkpoint import MODEL, KeptWeights, Position, TrainingError, TrainingFolder
@@ -94,7 +95,7 @@ def train(
         processes.wait()
     model.to(processes.device).train()
     if processes.device.type == "cuda":  # where convolutions are faster with channels last
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model.to(memory_format=torch.channels_last)
     training = _Training(
         model, task.to(processes.device), config, processes, rows, folder, keep_best, patience
     )
@@ -146,7 +147,8 @@ class _Training:
         if config.average:
             self.kept.mean = {n: w.detach().clone() for n, w in model.named_parameters()}
         self.history: list[dict[str, Any]] = []
-        self.loss_sum = torch.zeros((), dtype=torch.float64, device=processes.device)
+        dtype = widest_dtype(processes.device)
+        self.loss_sum = torch.zeros((), dtype=dtype, device=processes.device)
 
     def restore(self) -> None:
         """Continue an earlier run, if the folder has one."""
