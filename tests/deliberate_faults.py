@@ -481,8 +481,8 @@ FAULTS = [
     ),
     Fault(
         "imaging/tiling.py",
-        "min(length, inner.stop + halo)",
-        "min(length, inner.stop + halo - 1)",
+        "-(-(inner.stop + halo) // multiple)",
+        "-(-(inner.stop + halo - 1) // multiple)",
         "tests/imaging/test_tiling.py",
     ),
     Fault(

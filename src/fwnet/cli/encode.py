@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 NOTES = """
 [bold]fwnet encode data.npy --dictionary D.npy --p 1.3 --radius 5 -o codes.npy[/bold]
 
-The duality gap is an upper bound on how far ½‖x − Dz‖² is above its minimum. Codes that \
-are not certified are counted in a warning.
+The duality gap is an upper bound on how far ½‖x − Dz‖² is above its minimum. If several codes \
+are optimal, the one of least norm is wanted. Codes that are not certified are counted in a warning.
 
 The data may be larger than memory. Unfinished codes are kept in the folder codes.npy.parts; \
 codes.npy appears when it is complete. A run that was stopped, even killed, continues with \
@@ -64,8 +64,8 @@ class EncodeOptions:
     )
     tol: float | None = option(
         None,
-        "Tolerance: a code is certified if its duality gap is at most this times ½‖x‖², and its "
-        "norm the least of all optimal codes, up to ten times this.",
+        "Tolerance: a code z is certified if its duality gap is at most X·½‖x‖², and its norm_gap "
+        "(see --certificates) at most 10·X·‖z‖_p.",
         shown="1e-6 for float32 data, else 1e-10",
     )
     device: str = option("auto", DEVICE_HELP)
@@ -86,8 +86,9 @@ class EncodeOptions:
     )
     force: bool = option(
         False,
-        "Overwrite existing files, and discard an unfinished run; otherwise, either is an error. "
-        "Together with --resume, the unfinished run is continued.",
+        "Overwrite existing files and discard an unfinished run (with --resume, continue it). "
+        "Without --force, an existing file is an error, and so is an unfinished run unless "
+        "--resume is given.",
         flags=("--force",),
     )
 

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from fwnet.imaging import RestoredFile
 
 NOTES = """
-Folders are searched with their subfolders. In a folder, a result has the name of its input, or \
-ends in .png if that format cannot be written. JPEG files are written with quality 95. An image \
-that cannot be read, or whose result exists already (without --force), is reported and skipped; \
-the exit code is then 2.
+Folders are searched with their subfolders. If OUT is a folder, each result gets the name of its \
+input, in the same subfolder; with several inputs, a folder among them also keeps its own name. \
+Formats that cannot be written become .png. JPEG files are written with quality 95.
+
+An image that cannot be read is reported and skipped, as is one whose result exists already \
+(without --force) or would replace that of another input; the exit code is then 2.
 """
 
 INPUTS = argument_parameter(
@@ -56,8 +58,8 @@ class FileOptions:
     )
     compare: bool = option(
         False,
-        "Also write NAME-compare.png next to each result: the input, enlarged if necessary, on "
-        "the left, and the result on the right.",
+        "Also write NAME-compare.png next to each result: BASELINE on the left, and the result on "
+        "the right.",
         flags=("--compare",),
     )
     force: bool = option(False, "Overwrite existing results.", flags=("--force",))
@@ -66,7 +68,11 @@ class FileOptions:
 def restoration_command(kind: type[Restoration]) -> Callable[..., None]:
     """Return the command that applies a restoration to files."""
     shown = {"model": kind.model_shown}
-    options = option_parameters(kind.apply_options) | option_parameters(FileOptions, shown)
+    helps = {
+        field.name: field.metadata["help"].replace("BASELINE", kind.baseline_name)
+        for field in fields(FileOptions)
+    }
+    options = option_parameters(kind.apply_options) | option_parameters(FileOptions, shown, helps)
     return with_parameters(partial(_restore, kind), kind.name, INPUTS | OUTPUT | options)
 
 

@@ -49,8 +49,9 @@ def reproduce(
         typer.Option(
             metavar="PATH",
             help="Folder with the data sets (docs/data.md). MNIST and the Berkeley images "
-            "(BSDS500) are downloaded if missing; T91, Set5 and Set14 must be supplied. "
-            "[dim]\\[default: that of the environment variable FWNET_DATA][/dim]",
+            "(BSDS500), if missing, are downloaded once into the cache of the user (on Linux, "
+            "~/.cache/fwnet); T91, Set5 and Set14 must be supplied. "
+            "[dim]\\[default: $FWNET_DATA][/dim]",
         ),
     ] = None,
     device: Device = "auto",

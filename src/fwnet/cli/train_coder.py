@@ -13,7 +13,8 @@ NOTES = f"""
 [bold]fwnet train coder signals.npy codes.npy -o mynet[/bold]
 
 A tenth of the rows is held out, and the weights of the epoch with the smallest error on them are \
-kept. mynet/ contains model.safetensors (for [bold]fwnet encode --model[/bold]), {RUN_NOTES}
+kept. FWNet learns one p for all layers, which is printed at the end. mynet/ contains \
+model.safetensors (for [bold]fwnet encode --model[/bold]), {RUN_NOTES}
 
 [bold]accelerate launch -m fwnet train coder signals.npy codes.npy -o mynet[/bold]
 {CPU_NOTES}"""

@@ -20,8 +20,8 @@ from fwnet.training import (
 from fwnet.zoo import load_trained
 
 START_HELP = (
-    "Start from a trained network (name from fwnet models, or file); options under Network must "
-    "agree with it."
+    "Start from a trained network (name from fwnet models, or file). Options under Network are "
+    "taken from it; those that you give must agree with it."
 )
 ARGUMENTS = {"plain": "residual", "fixed_p": "learn_p"}  # of networks, where names differ
 NOTES = f"""
@@ -66,8 +66,8 @@ class NetworkOptions:
     )
     plain: bool = option(
         False,
-        "Predict the image itself, as the code of the Frank-Wolfe Network's authors does. By "
-        "default, the output is added to the input or its bicubic enlargement.",
+        "Predict the image itself, as the program of the Frank-Wolfe Network's authors does. By "
+        "default, the output is added to BASELINE.",
         flags=("--plain",),
     )
     p: float | None = option(
@@ -83,9 +83,9 @@ class NetworkOptions:
 def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
     """Return the command that trains a network for a restoration."""
     names, shown = list(kind.recipe.networks), kind.recipe.shown
-    helps = {}
+    helps: dict[str, str] = {}
     for field in fields(NetworkOptions):
-        text = field.metadata["help"]
+        helps[field.name] = text = field.metadata["help"].replace("BASELINE", kind.baseline_name)
         some = kind.recipe.networks_with(ARGUMENTS.get(field.name, field.name))
         if some and some != names:
             helps[field.name] = f"{', '.join(some)}: {text[0].lower()}{text[1:]}"

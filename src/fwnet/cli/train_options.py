@@ -29,8 +29,11 @@ if TYPE_CHECKING:
 
 
 # Parts of the text below the options.
-RUN_NOTES = """loss and validation after each epoch (history.jsonl, history.png) and the settings \
-(config.toml). A run that was stopped, even killed, continues with --resume.
+RUN_NOTES = """loss, validation and p after each epoch (history.jsonl, history.png) and the \
+settings (config.toml).
+
+If a run was stopped, even killed, give the same command again with --resume. If the data, the \
+network or the settings differ from those of the stopped run, an error says what differs.
 
 On several processes or machines, after pip install '.\\[train]' in the clone:"""
 CPU_NOTES = """

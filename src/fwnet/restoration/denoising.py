@@ -56,6 +56,8 @@ NOTES = """
 
 [bold]fwnet denoise 'scans/*.tif' logo.png clean/[/bold]   several files into a folder
 
+The shipped networks were trained for Gaussian noise that is independent in every pixel.
+
 The size is kept. Bits per channel, transparency, EXIF, color profile and dots per inch are kept \
 where the output format can store them.
 
@@ -72,10 +74,12 @@ TRAIN_NOTES = """
 
 The last command starts from a shipped network and keeps its noise level.
 
-Images should be clean: new noise is added to crops of them at every step. Without --data the \
-network learns from the Berkeley images (BSDS500) without the 68 test images of BSD68. They are \
-read from the folder bsds500 in that of the environment variable FWNET_DATA (docs/data.md); \
-without it, 70 MB are downloaded and kept.
+Images should be clean: new Gaussian noise, independent in every pixel, is added to crops of them \
+at every step.
+
+Without --data the network learns from the Berkeley images (BSDS500) without the 68 test images \
+of BSD68. They are read from $FWNET_DATA/bsds500 (docs/data.md). Without that folder, 70 MB are \
+downloaded once into the cache of the user (on Linux, ~/.cache/fwnet).
 
 The defaults train 4 layers in two minutes on a large GPU, or a day on a CPU; on a CPU, try \
 --batch-size 8 --steps-per-epoch 100 first.
@@ -101,12 +105,12 @@ class TrainOptions:
     sigma: float | None = option(
         None,
         "Standard deviation of the noise, on the scale 0 to 255.",
-        shown="25; with --max-sigma, 0; with --start alone, the network's",
+        shown="0 with --max-sigma; else the network's with --start; else 25",
     )
     max_sigma: float | None = option(
         None,
         "Train one network for all levels from --sigma to this one.",
-        shown="only the level --sigma; with --start alone, the network's",
+        shown="only the level --sigma; with --start and no --sigma, the network's",
     )
     color: bool | None = option(
         None,
@@ -143,8 +147,8 @@ class Denoising(Restoration):
     train_help = "Train a denoising network on a folder of clean images."
     data_shown = "the Berkeley images"
     start_help = (
-        " A network for gray images can be the start of one for color, and a network for one "
-        "noise level that of one for a range."
+        " A color network can start from a gray one, and a network for a range of noise levels "
+        "from one for a single level."
     )
     train_notes = TRAIN_NOTES
     baseline_words = "the noisy images have"

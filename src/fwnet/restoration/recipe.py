@@ -157,8 +157,7 @@ class Recipe:
             last, _ = cases.pop()
             while cases and cases[-1][0] == last:  # no exception
                 cases.pop()
-            others = "".join(f"{shown} with {which}, " for shown, which in cases)
-            words[name] = f"{others}else {last}" if others else last
+            words[name] = "".join(f"{one} with {which}, else " for one, which in cases) + last
         return _by_class(words)
 
     def model_name(self, model: str | None, start: Model | None) -> str:

@@ -91,6 +91,7 @@ class Restoration(ABC):
         data_shown: Its default images, as --help says it; None if there are none.
         start_help: What the help text of its option --start adds.
         train_notes: The text below its options.
+        baseline_name: What `baseline` returns, as --help says it.
         baseline_words: Start of the sentence about PSNR without a network: "the noisy images have".
         recipe: Networks and settings.
         apply_options: A dataclass of `option` fields: the command's own options.
@@ -109,6 +110,7 @@ class Restoration(ABC):
     data_shown: ClassVar[str | None] = None
     start_help: ClassVar[str] = ""
     train_notes: ClassVar[str] = ""
+    baseline_name: ClassVar[str] = "the input"
     baseline_words: ClassVar[str] = "the degraded images have"
     recipe: ClassVar[Recipe]
     apply_options: ClassVar[type] = NoOptions

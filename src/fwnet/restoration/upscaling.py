@@ -79,9 +79,9 @@ Images should be sharp: they are shrunk, and the network learns to undo that, on
 multiple of --scale (with --scale 5, the default is 45).
 
 Without --data the network learns from T91, the 91 images of Yang et al., and the training images \
-of Berkeley (BSDS500): 199 of 200, as one contains a test image of Set5. They are read from \
-the folders t91 and bsds500 in that of the environment variable FWNET_DATA (docs/data.md). You \
-must supply T91; without bsds500, 70 MB are downloaded and kept.
+of Berkeley (BSDS500): 199 of 200, as one contains a test image of Set5. You must \
+supply T91, in $FWNET_DATA/t91 (docs/data.md). BSDS500 is read from $FWNET_DATA/bsds500. Without \
+that folder, 70 MB are downloaded once into the cache of the user (on Linux, ~/.cache/fwnet).
 
 By default ConvFWNet sees the small image, and its last layer makes the pixels of the large one: \
 that is fast. With --enlarged it sees the image after bicubic enlargement, as in the paper of \
@@ -98,7 +98,8 @@ class ApplyOptions:
 
     scale: int | None = option(
         None,
-        "Scale factor: 2, 3 or 4; with --model, it must be that of the network.",
+        "Scale factor. The default networks are for 2, 3 and 4; with --model, it must be that of "
+        "the network.",
         shown="3; with --model, the network's",
     )
 
@@ -108,7 +109,9 @@ class TrainOptions:
     """Options of `fwnet train upscale`."""
 
     scale: int | None = option(
-        None, "Scale factor of height and width.", shown="3; with --start, the network's"
+        None,
+        "Scale factor of height and width: 2, 3, 4, 5, …",
+        shown="3; with --start, the network's",
     )
     enlarged: bool = option(
         False,
@@ -145,8 +148,9 @@ class Upscaling(Restoration):
     model_shown = f"{MODELS[2]}, _x3 or _x4, by --scale"
     train_help = "Train a super-resolution network on a folder of sharp images."
     data_shown = "T91, which you must supply, and Berkeley images"
-    start_help = " It may be for another scale."
+    start_help = " The network may be for another scale."
     train_notes = TRAIN_NOTES
+    baseline_name = "the bicubically enlarged image"
     baseline_words = "bicubic enlargement has"
     recipe = RECIPE
     apply_options = ApplyOptions
