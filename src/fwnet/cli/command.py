@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
 
-DEVICE_HELP = "Where to compute: cpu, cuda, or auto (cuda if there is a GPU)."
+DEVICE_HELP = "Where to compute: cpu, cuda, mps (Apple), or auto: cuda if there is one, else cpu."
 Device = Annotated[str, typer.Option(metavar="NAME", help=DEVICE_HELP)]
 STOPPED = "Stopped. Continue with the same command and --resume."
 METAVARS = {int: "N", float: "X", list[float]: "X", Path: "PATH", str: "NAME"}
