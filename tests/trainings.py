@@ -73,10 +73,19 @@ def denoising(learn, held=None, *, sigma, tell_sigma=False, kind=RestorationTask
 
 
 def upscaling(
-    learn, held=None, *, scale, low_resolution, copies=False, kind=RestorationTask, **options
+    learn,
+    held=None,
+    *,
+    scale,
+    low_resolution,
+    copies=False,
+    jpeg_quality=None,
+    kind=RestorationTask,
+    **options,
 ):
     """The task of learning to enlarge."""
-    return kind(Upscaling(scale, low_resolution, copies), learn, held, **options)
+    restoration = Upscaling(scale, low_resolution, copies, jpeg_quality)
+    return kind(restoration, learn, held, **options)
 
 
 def make_denoiser(model=None, *, color=None, noise_level_input=False, start=None, **asked):

@@ -337,6 +337,61 @@ class TestValidation:
         assert decibels(one.validate_baseline()) == pytest.approx(figure, abs=0.006)
 
 
+class TestCompressed:
+    """Learning from small images that were saved as JPEG."""
+
+    def test_crops_are_compressed_anew_at_every_step_and_by_step_and_seed_alone(self):
+        plain, learned = task(), task(jpeg_quality=30)
+        for step in (0, 5):
+            (seen, clean), (small, wanted) = (
+                one.batch(step, ALL, CONFIG) for one in (learned, plain)
+            )
+            assert torch.equal(clean, wanted)
+            levels = 255 * (255 * seen - 16) / 219  # of the file, before Y was computed
+            torch.testing.assert_close(levels, levels.round(), rtol=0, atol=1e-3)
+            error = (seen - small).square().mean((1, 2, 3)).sqrt()
+            assert (error > 0).all()
+            assert error.max() < 0.2
+            assert torch.equal(seen, learned.batch(step, ALL, CONFIG)[0])
+
+    def test_qualities_and_places_of_blocks_differ(self, monkeypatch):
+        seen = []
+        monkeypatch.setattr(
+            "fwnet.restoration.upscaling.jpeg",
+            lambda x, quality, corner: seen.append((quality, corner)) or x,
+        )
+        learned = task(jpeg_quality=95)
+        for step in range(60):
+            learned.batch(step, ALL, CONFIG)
+        assert {int(one) for quality, _ in seen for one in quality} == set(range(95, 101))
+        assert len({corner for _, corner in seen}) > 30
+
+    def test_it_is_validated_at_qualities_that_it_learns(self):
+        image = noise()[0]
+        for quality, count in ((30, 3), (60, 2), (90, 1)):
+            restoration = Upscaling(3, jpeg_quality=quality)
+            assert len(list(restoration.examples(image, 0))) == count
+        low, high = (task(waves, jpeg_quality=quality) for quality in (30, 90))
+        assert low.validate_baseline() > high.validate_baseline()
+
+    def test_facts_are_kept_and_a_run_is_not_continued_at_another_quality(self):
+        assert "jpeg_quality" not in Upscaling(3).facts
+        assert Upscaling(3, jpeg_quality=40).facts["jpeg_quality"] == 40
+        assert task(jpeg_quality=40).fingerprint() != task(jpeg_quality=41).fingerprint()
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"jpeg_quality": 0}, "jpeg_quality must be an integer >= 1, got 0"),
+            ({"jpeg_quality": 101}, "jpeg_quality must be from 1 to 100, got 101"),
+            ({"jpeg_quality": 50, "low_resolution": False}, "that see the small image"),
+        ],
+    )
+    def test_bad_ones(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            Upscaling(3, **options)
+
+
 class TestErrors:
     @pytest.mark.parametrize("scale", [1, 0, -2, 2.0, None])
     def test_scales(self, scale):

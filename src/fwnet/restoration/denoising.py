@@ -295,7 +295,7 @@ class Denoising(Restoration):
         return images, None
 
     def degrade_crops(
-        self, clean: Tensor, generator: torch.Generator, seed: int, step: int
+        self, seen: Tensor, clean: Tensor, generator: torch.Generator, seed: int, step: int
     ) -> tuple[Tensor, ...]:
         """Return noisy crops, clean ones, and the σ of each."""
         levels = torch.rand(len(clean), generator=generator)
@@ -303,7 +303,7 @@ class Denoising(Restoration):
         # Another key than that of `noisy`, or seed 0 would learn the noise of the tests.
         generator = keyed_generator(seed, "training noise", step, device=clean.device)
         noise = torch.randn(clean.shape, generator=generator, device=clean.device)
-        return clean + sigma[:, None, None, None] * noise, clean, sigma
+        return seen + sigma[:, None, None, None] * noise, clean, sigma
 
     def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
         """mean ‖f(x) − clean‖² / max(σ, 1/255)."""

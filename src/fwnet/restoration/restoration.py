@@ -252,7 +252,7 @@ class Restoration(ABC):
     ) -> tuple[ImageSet, ImageSet | None]:
         """Return clean images, and what a network sees of them.
 
-        The second is None where crops are degraded anew at every step (`degrade_crops`).
+        The second is None where all is done to crops, anew at every step (`degrade_crops`).
         """
         wanted, degraded = [], []
         for index in range(len(images)):  # one at a time, to save memory
@@ -262,17 +262,24 @@ class Restoration(ABC):
         return _image_set(wanted, images.names), _image_set(degraded, images.names)
 
     def degrade_crops(
-        self, clean: Tensor, generator: torch.Generator, seed: int, step: int
+        self,
+        seen: Tensor,
+        clean: Tensor,
+        generator: torch.Generator,  # noqa: ARG002
+        seed: int,  # noqa: ARG002
+        step: int,  # noqa: ARG002
     ) -> tuple[Tensor, ...]:
         """Return a batch for `loss`: degraded crops, the clean ones, and what else it needs.
 
         Args:
-            clean: Crops, (batch, channel, side, side).
+            seen: Crops of the images that a network sees, (batch, channel, side, side); the clean
+                ones where there are no such images.
+            clean: The same crops of the clean images.
             generator: Has drawn the crops.
             seed: Seed of the training.
             step: Number of the step.
         """
-        raise NotImplementedError
+        return seen, clean
 
     def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
         """mean ‖f(x) − clean‖² over a batch of crops."""

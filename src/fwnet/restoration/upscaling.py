@@ -1,11 +1,12 @@
 """Upscaling: enlarge images that were shrunk bicubically (super-resolution)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from fwnet.checks import check_integer
@@ -21,13 +22,15 @@ from fwnet.hardware import widest_dtype
 from fwnet.metrics import as_displayed, psnr, shave
 from fwnet.models import ImageModel
 from fwnet.resize import REACH, enlarge, shrink
+from fwnet.restoration.jpeg import SIDE, jpeg
 from fwnet.restoration.recipe import Recipe, Settings
-from fwnet.restoration.restoration import ImageSource, Restoration, check_task, option
+from fwnet.restoration.restoration import Example, ImageSource, Restoration, check_task, option
 from fwnet.zoo import TrainedModel
 
 DEFAULT_SCALE = 3
 MODELS = {scale: f"conv_fwnet_t19.upscale_x{scale}" for scale in (2, 3, 4)}
 SMALLER_COPIES = (0.9, 0.8, 0.7, 0.6)  # of the height and width
+VALIDATED_AT = (50, 75, 100)  # qualities of JPEG; those in the interval are used
 LEAST_CROP = 3  # in multiples of the scale: something must remain without the border
 SMALL_OUTPUT = {"output_gain": 0.1}
 
@@ -123,23 +126,32 @@ class TrainOptions:
         "Also learn from copies at 0.9, 0.8, 0.7 and 0.6 of the height and width. This helps "
         "when there are few images; the data then need 3.3 times the memory in all.",
     )
+    jpeg_quality: int | None = option(
+        None,
+        "Learn to enlarge JPEG files of this quality (1 to 100) and better: small images are "
+        "compressed before the network sees them.",
+        shown="no compression; with --start, the network's",
+    )
 
 
 @dataclass(frozen=True)
 class Upscaling(Restoration):
     """min_W mean ‖f_W(x↓) − x‖²   or   mean ‖f_W(x↓↑) − x‖²   over crops x of images' luma.
 
-    ↓ and ↑ shrink and enlarge bicubically, the whole image before crops are drawn.
+    ↓ and ↑ shrink and enlarge bicubically, the whole image before crops are drawn. With a
+    `jpeg_quality`, crops of x↓ are compressed by JPEG, at every step anew.
 
     Attributes:
         scale: The result is `scale` times the height and width of the image.
         low_resolution: Whether the network sees the small image; else the enlarged one.
         smaller_copies: Whether to learn also from smaller copies of the images.
+        jpeg_quality: The lowest quality of compressed images; None for images as they are.
     """
 
     scale: int = DEFAULT_SCALE
     low_resolution: bool = True
     smaller_copies: bool = False
+    jpeg_quality: int | None = None
 
     name = "upscale"
     does = "enlarges"
@@ -159,6 +171,11 @@ class Upscaling(Restoration):
 
     def __post_init__(self) -> None:
         check_integer("scale", self.scale, 2)
+        if self.jpeg_quality is not None:
+            if check_integer("jpeg_quality", self.jpeg_quality) > 100:
+                raise FwnetError(f"jpeg_quality must be from 1 to 100, got {self.jpeg_quality}")
+            if not self.low_resolution:
+                raise FwnetError("jpeg_quality is for networks that see the small image")
 
     @classmethod
     def for_network(cls, trained: TrainedModel, **asked: Any) -> Self:
@@ -189,11 +206,11 @@ class Upscaling(Restoration):
     ) -> Self:
         """Return the scale to train for; by default that of the start, or 3."""
         scale, enlarged = options["scale"], options["enlarged"]
-        copies = options.get("smaller_copies", False)
+        copies, quality = options.get("smaller_copies", False), options.get("jpeg_quality")
         name = cls.recipe.model_name(model, None if start is None else start.model)
         if start is None:
             low_resolution = name == "ConvFWNet" and not enlarged
-            return cls(DEFAULT_SCALE if scale is None else scale, low_resolution, copies)
+            return cls(DEFAULT_SCALE if scale is None else scale, low_resolution, copies, quality)
         network = cls.recipe.check_start(start.model)
         if network.in_channels != 1 or network.noise_level_input:
             kind = "color" if network.in_channels != 1 else "noise levels"
@@ -206,7 +223,9 @@ class Upscaling(Restoration):
             raise FwnetError(
                 f"{start.name} does not say what scale it was trained for: give --scale"
             )
-        return cls(scale, network.scale > 1, copies)
+        if quality is None:
+            quality = start.facts.get("jpeg_quality")
+        return cls(scale, network.scale > 1, copies, quality)
 
     @classmethod
     def default_models(cls, **asked: Any) -> dict[int, str]:
@@ -219,8 +238,9 @@ class Upscaling(Restoration):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The scale, and whether smaller copies were learned from."""
-        return {"scale": self.scale, "smaller_copies": self.smaller_copies}
+        """The scale, whether smaller copies were learned from, and the lowest quality of JPEG."""
+        facts = {"scale": self.scale, "smaller_copies": self.smaller_copies}
+        return facts if self.jpeg_quality is None else facts | {"jpeg_quality": self.jpeg_quality}
 
     @property
     def network_arguments(self) -> dict[str, Any]:
@@ -230,7 +250,7 @@ class Upscaling(Restoration):
     @property
     def data_fingerprint(self) -> tuple[Any, ...]:
         """Scale, and what the network sees."""
-        return self.scale, self.low_resolution
+        return self.scale, self.low_resolution, self.jpeg_quality
 
     @property
     def crop_size(self) -> int:
@@ -291,6 +311,27 @@ class Upscaling(Restoration):
             images = images.with_smaller_copies(SMALLER_COPIES, crop_size)
         return super().learning_images(images, crop_size)
 
+    def degrade_crops(
+        self, seen: Tensor, clean: Tensor, generator: torch.Generator, seed: int, step: int
+    ) -> tuple[Tensor, ...]:
+        """Return the crops, or compress those that the network sees; blocks begin anywhere."""
+        if self.jpeg_quality is None:
+            return super().degrade_crops(seen, clean, generator, seed, step)
+        qualities = torch.randint(self.jpeg_quality, 101, (len(seen),), generator=generator)
+        top, left = torch.randint(SIDE, (2,), generator=generator).tolist()
+        return compressed(seen, qualities.to(seen.device, non_blocking=True), (top, left)), clean
+
+    def examples(self, image: Tensor, index: int) -> Iterator[Example]:
+        """Yield the shrunk image, or compressed copies of it."""
+        (plain,) = super().examples(image, index)
+        if self.jpeg_quality is None:
+            yield plain
+            return
+        for quality in VALIDATED_AT:
+            if quality >= self.jpeg_quality:
+                at = torch.tensor([quality], device=image.device)
+                yield Example(compressed(plain.degraded, at), plain.wanted)
+
     def psnr(self, restored: Tensor, wanted: Tensor) -> Tensor:
         """Return the PSNR of 8-bit images without a border of `scale` pixels."""
         pair = as_displayed(restored.float()), wanted
@@ -306,6 +347,13 @@ class Upscaling(Restoration):
     def describe(self, width: int, height: int, sigma: float | None) -> str:  # noqa: ARG002
         """Describe a result by its size before and after."""
         return f"{width // self.scale} × {height // self.scale} to {width} × {height}"
+
+
+def compressed(luma: Tensor, quality: Tensor, corner: tuple[int, int] = (0, 0)) -> Tensor:
+    """Return Y of gray images after `jpeg`. Y of an image in [0, 1] is in [16, 235]/255."""
+    black, white = 16 / 255, 235 / 255
+    gray = (luma - black) / (white - black)
+    return black + (white - black) * jpeg(gray, quality, corner)
 
 
 def scale_of(trained: TrainedModel) -> int | None:

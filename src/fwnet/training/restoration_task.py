@@ -79,10 +79,8 @@ class RestorationTask(Task):
         drawn_from = self.images if self.degraded_images is None else self.degraded_images
         squares = drawn_from.draw_squares(config.batch_size, self.crop_size // scale, generator)
         clean = self.images.cut(squares.enlarged(scale))
-        if self.degraded_images is None:
-            batch = self.restoration.degrade_crops(clean, generator, config.seed, step)
-        else:
-            batch = self.degraded_images.cut(squares), clean
+        seen = clean if self.degraded_images is None else self.degraded_images.cut(squares)
+        batch = self.restoration.degrade_crops(seen, clean, generator, config.seed, step)
         return tuple(part[rows] for part in batch)
 
     def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:

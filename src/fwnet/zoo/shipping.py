@@ -20,7 +20,7 @@ from fwnet.zoo.shelf import SHIPPED, Card, Sample, card_path, weights_path
 NAME = re.compile(r"[a-z0-9_]+_t[0-9]+\.[a-z0-9_]+")
 TEXTS = ("summary", "data", "data_license", "command", "hardware")
 FIELDS = (*TEXTS, "seconds", "figures")
-TRAINED_FOR = ("sigma", "scale", "color")  # of the notes that training writes
+TRAINED_FOR = ("sigma", "scale", "color", "jpeg_quality")  # of the notes that training writes
 
 SIZE = 24  # of the image
 SIGMA = 25 / 255  # for networks with a noise-level input
