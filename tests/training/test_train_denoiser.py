@@ -210,9 +210,9 @@ class TestRecipe:
         assert (shown["model"], shown["batch_norm"]) == ("ConvFWNet", "on")
         assert shown["num_layers"] == "ConvFWNet: 4; ConvLISTA: 4; DnCNN: 17"
         assert shown["learning_rate"] == (
-            "ConvFWNet: 0.008 with --reduction 2, else 0.016 with --plain and up to 4 layers, "
-            "else 0.008 with up to 4 layers, else 0.004; ConvLISTA: 0.008; DnCNN: 0.001 with "
-            "--no-batch-norm, else 0.004 with up to 5 layers, else 0.002; half with --start"
+            "ConvFWNet: 0.004, but 0.008 with up to 4 layers, 0.016 with --plain and up to 4 "
+            "layers, 0.008 with --reduction 2; ConvLISTA: 0.008; DnCNN: 0.002, but 0.004 with up "
+            "to 5 layers, 0.001 with --no-batch-norm; half with --start"
         )
 
     def test_a_network_that_no_row_is_for(self):

@@ -183,7 +183,7 @@ class TestRecipe:
 
     def test_what_help_shows(self):
         shown = RECIPE.shown
-        norms = "ConvFWNet: 0.01; VDSR: 0.01 with --batch-norm, else 0.003; SRCNN: 0.1"
+        norms = "ConvFWNet: 0.01; VDSR: 0.003, but 0.01 with --batch-norm; SRCNN: 0.1"
         assert (shown["clip_norm"], shown["batch_norm"]) == (norms, "off")
         assert shown["num_layers"] == "ConvFWNet: 19; VDSR: 20"
         assert [shown[name] for name in ("num_epochs", "batch_size", "weight_decay")] == [

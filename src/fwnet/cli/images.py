@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 NOTES = """
 Folders are searched with their subfolders. If OUT is a folder, each result gets the name of its \
-input, in the same subfolder; with several inputs, a folder among them also keeps its own name. \
+input, in the same subfolder: photos/a/1.png of the input photos/ becomes OUT/a/1.png or, if there \
+are several inputs, OUT/photos/a/1.png. \
 Formats that cannot be written become .png. JPEG files are written with quality 95.
 
 An image that cannot be read is reported and skipped, as is one whose result exists already \

@@ -148,16 +148,15 @@ class Recipe:
         return {name: _default(name, self.networks[name], argument) for name in kinds}
 
     def _by_row(self, value: Callable[[Settings], float]) -> str:
-        """Return a setting in words: "A: 1 with --plain, else 2; B: 3"."""
+        """Return a setting in words: "A: 2, but 1 with --plain; B: 3"."""
         words = {}
         for name in self.networks:
             rows = [row for row in (*self.rows, ANY_NETWORK) if row.model in (name, None)]
             cases = [(f"{value(row):g}", row.words) for row in rows]
             cases = cases[: [which for _, which in cases].index("") + 1]
-            last, _ = cases.pop()
-            while cases and cases[-1][0] == last:  # no exception
-                cases.pop()
-            words[name] = "".join(f"{one} with {which}, else " for one, which in cases) + last
+            usual, _ = cases.pop()
+            exceptions = [f"{one} with {which}" for one, which in reversed(cases) if one != usual]
+            words[name] = ", but ".join(filter(None, [usual, ", ".join(exceptions)]))
         return _by_class(words)
 
     def model_name(self, model: str | None, start: Model | None) -> str:
