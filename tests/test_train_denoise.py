@@ -69,7 +69,7 @@ class TestResult(Denoise, ResultConformance):
 
 
 class TestSettings(Denoise, SettingsConformance):
-    help_words = ("[default: 128]", "else 0.002", "train denoise --data photos --sigma 25 -o")
+    help_words = ("[default: 128]", "DnCNN: 0.002", "train denoise --data photos --sigma 25 -o")
 
     def test_help_for_coders_shows_another_recipe(self):
         coder = run("train", "coder", "--help").stdout

@@ -79,7 +79,7 @@ class TestResult(Upscale, ResultConformance):
 
 
 class TestSettings(Upscale, SettingsConformance):
-    help_words = ("[default: 64]", "else 0.003; SRCNN: 0.1", "SRCNN: 0.002")
+    help_words = ("[default: 64]", "VDSR: 0.003, but 0.01", "SRCNN: 0.002")
     help_words += ("ConvFWNet, VDSR: number of layers.", "fwnet upscale --model")
     help_words += ("fwnet train upscale --data photos --scale 3 -o mynet",)
     help_words += ("--smaller-copies", "--no-smaller-copies", "[default: smaller-copies]")

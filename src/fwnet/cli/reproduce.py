@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from fwnet.experiments import Experiment, Result
 
 NOTES = """
-[bold]fwnet reproduce synthetic-l1 --quick -o trial[/bold]   small, in less than a minute
+[bold]fwnet reproduce synthetic-l1 --quick[/bold]    a small version, in less than a minute
 
-[bold]fwnet reproduce synthetic-l1[/bold]                    in full, into the folder results
+[bold]fwnet reproduce synthetic-l1[/bold]            in full
 
-Both versions write files of the same names: give --quick a folder of its own.
+The files of small versions have names that end in -quick: both can use the same folder.
 
 Settings are chosen on validation data for every method, so a full experiment trains up to \
 hundreds of networks. Each finished training is recorded in results/runs.jsonl and not repeated: \

@@ -35,10 +35,11 @@ settings (config.toml).
 If a run was stopped, even killed, give the same command again with --resume. If the data, the \
 network or the settings differ from those of the stopped run, an error says what differs.
 
-On several processes or machines, after pip install '.\\[train]' in the clone:"""
+On all GPUs of the machine, after pip install '.\\[train]' in the clone:"""
 CPU_NOTES = """
-For two processes on a CPU, add --multi_gpu --num_processes 2 before -m, and --device cpu at the \
-end. (Also on a CPU, accelerate starts several processes only with --multi_gpu.)
+For two processes on a CPU, add --multi_gpu --num_processes 2 before -m (accelerate needs \
+--multi_gpu even there), and --device cpu at the end. For several machines, run \
+[bold]accelerate config[/bold] on each of them first.
 """
 
 

@@ -118,7 +118,8 @@ class TrainOptions:
     )
     enlarged: bool = option(
         False,
-        "ConvFWNet: give the network the bicubically enlarged image (see below).",
+        "ConvFWNet: give the network the bicubically enlarged image (see below). With --start, "
+        "the network sees what that one saw.",
         flags=("--enlarged",),
     )
     smaller_copies: bool = option(
