@@ -119,7 +119,7 @@ class TrainOptions:
     enlarged: bool = option(
         False,
         "ConvFWNet: give the network the bicubically enlarged image (see below). With --start, "
-        "the network sees what that one saw.",
+        "the input, small or enlarged, is that of the network you start from.",
         flags=("--enlarged",),
     )
     smaller_copies: bool = option(
