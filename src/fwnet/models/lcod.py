@@ -50,12 +50,12 @@ class LCoD(CodingNetwork):
         b = self._w0_x(x)
         threshold = softplus(self.raw_threshold)
         z = torch.zeros_like(b)
-        for t in range(1, self.num_layers):
+        for matrix in self._matrices():
             change = soft_threshold(b, threshold) - z
             k = change.abs().argmax(-1, keepdim=True)
             delta = change.gather(-1, k)
             z = z.scatter_add(-1, k, delta)
-            b = b + delta * self._matrix(t).weight.T[k.squeeze(-1)]
+            b = b + delta * matrix.weight.T[k.squeeze(-1)]
         return soft_threshold(b, threshold)
 
     @property

@@ -53,8 +53,8 @@ class LISTA(CodingNetwork):
         b = self._w0_x(x)
         thresholds = [softplus(raw) for raw in self.raw_thresholds]
         z = soft_threshold(b, thresholds[0])
-        for t in range(1, self.num_layers):
-            z = soft_threshold(b + self._matrix(t)(z), thresholds[t])
+        for matrix, threshold in zip(self._matrices(), thresholds[1:], strict=True):
+            z = soft_threshold(b + matrix(z), threshold)
         return z
 
     def watched(self) -> dict[str, float | list[float]]:
