@@ -118,7 +118,8 @@ class CodingNetwork(UnrolledLayers, SignalModel):
         product: Tensor = self.first(x if self.input_scale == 1 else x * self.input_scale)
         return product
 
-    def _set_random_dictionary(self, generator: torch.Generator | None) -> None:
+    def _set_random_weights(self, generator: torch.Generator | None) -> None:
+        """Set the matrices to those for a random D with atoms of norm 1."""
         shape = (self.num_features, self.num_atoms)
         self._set_dictionary(normalize(torch.randn(shape, generator=generator), dim=0))
 

@@ -80,22 +80,18 @@ class ConvCodingNetwork(UnrolledLayers, ConvolutionalModel):
             num_layers: T.
             options: The other arguments of the constructor.
         """
-        kernel_size, in_channels = options.get("kernel_size", 3), options.get("in_channels", 1)
-        reduction = options.get("reduction", 1)
-        check_kernel_size(kernel_size)
-        check_integer("in_channels", in_channels)
-        check_integer("reduction", reduction)
         check_dictionary(dictionary)
-        side = kernel_size * reduction
-        n = in_channels * side**2
+        options |= {"num_layers": num_layers, "channels": dictionary.shape[1]}
+        network = cls(**options).to(dictionary)
+        side = network.kernel_size * network.reduction
+        n = network.in_channels * side**2
         if dictionary.shape[0] != n:
             raise ValueError(
                 f"dictionary must have shape (n, m) with n = {n}, one atom per column, "
                 f"got {tuple(dictionary.shape)}"
             )
-        options |= {"num_layers": num_layers, "channels": dictionary.shape[1]}
-        network = cls(**options).to(dictionary)
-        atoms = pixel_unshuffle(dictionary.T.reshape(-1, in_channels, side, side), reduction)
+        patches = dictionary.T.reshape(-1, network.in_channels, side, side)
+        atoms = pixel_unshuffle(patches, network.reduction)
         with torch.no_grad():
             network._set_atoms(atoms)
             if network.noise_level_input:

@@ -87,7 +87,7 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
             linear_output=linear_output,
             eps=eps,
         )
-        self._initialize(generator)
+        self._set_random_weights(generator)
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
@@ -96,9 +96,6 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
 
     def _matrices_for(self, dictionary: Tensor) -> tuple[Tensor, Tensor]:
         return -dictionary.T, dictionary.T @ dictionary
-
-    def _initialize(self, generator: torch.Generator | None) -> None:
-        self._set_random_dictionary(generator)
 
 
 class MLP(FWNet):
@@ -141,7 +138,7 @@ class MLP(FWNet):
             generator=generator,
         )
 
-    def _initialize(self, generator: torch.Generator | None) -> None:
+    def _set_random_weights(self, generator: torch.Generator | None) -> None:
         with torch.no_grad():
             for weight in (w for w in self.parameters() if w.ndim == 2):
                 weight.normal_(0, math.sqrt(2 / weight.shape[1]), generator=generator)

@@ -43,7 +43,7 @@ class LCoD(CodingNetwork):
             input_scale=input_scale,
         )
         self.raw_threshold = nn.Parameter(raw_thresholds(threshold, num_atoms))
-        self._set_random_dictionary(generator)
+        self._set_random_weights(generator)
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""

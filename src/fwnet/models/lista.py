@@ -46,7 +46,7 @@ class LISTA(CodingNetwork):
         self.raw_thresholds = nn.ParameterList(
             raw_thresholds(threshold, num_atoms) for _ in range(num_layers)
         )
-        self._set_random_dictionary(generator)
+        self._set_random_weights(generator)
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
