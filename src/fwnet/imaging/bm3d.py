@@ -1,7 +1,5 @@
 """BM3D through the package `bm3d` (extra `bm3d`), which is licensed for non-commercial use only."""
 
-from types import ModuleType
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -24,21 +22,6 @@ def denoise_bm3d(image: Tensor, sigma: float, *, num_threads: int = 1) -> Tensor
         num_threads: Number of threads; 0 for all. With one thread the result is reproducible bit
             for bit.
     """
-    _check_noisy_gray(image, sigma)
-    if not num_threads >= 0:
-        raise ValueError(f"num_threads must be >= 0, got {num_threads!r}")
-    package = _package()
-    profile = package.BM3DProfile()
-    profile.num_threads = num_threads
-    denoised = torch.empty_like(image, device="cpu", requires_grad=False)
-    for x, y in zip(image.detach().cpu()[:, 0], denoised[:, 0], strict=True):
-        found = package.bm3d(x.double().numpy(), float(sigma), profile)
-        y.copy_(torch.from_numpy(np.asarray(found).reshape(y.shape)))
-    return denoised.to(image.device)
-
-
-def _check_noisy_gray(image: Tensor, sigma: float) -> None:
-    """Raise unless the images are gray and the noise level is on their scale."""
     if image.ndim != 4 or image.shape[1] != 1:
         raise ValueError(
             f"image must have shape (batch, 1, height, width), got {tuple(image.shape)}"
@@ -48,12 +31,16 @@ def _check_noisy_gray(image: Tensor, sigma: float) -> None:
             "sigma must be in (0, 1], the scale of the image (a level of 25 is sigma=25/255), "
             f"got {sigma!r}"
         )
-
-
-def _package() -> ModuleType:
+    if not num_threads >= 0:
+        raise ValueError(f"num_threads must be >= 0, got {num_threads!r}")
     try:
         import bm3d
     except ImportError as error:
         raise ImportError(MISSING) from error
-    package: ModuleType = bm3d
-    return package
+    profile = bm3d.BM3DProfile()
+    profile.num_threads = num_threads
+    denoised = torch.empty_like(image, device="cpu", requires_grad=False)
+    for x, y in zip(image.detach().cpu()[:, 0], denoised[:, 0], strict=True):
+        found = bm3d.bm3d(x.double().numpy(), float(sigma), profile)
+        y.copy_(torch.from_numpy(np.asarray(found).reshape(y.shape)))
+    return denoised.to(image.device)

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -68,18 +69,67 @@ class _Network:
         y: Tensor = self.model(x, sigma)
         return y.float()
 
-    def restore(self, x: Tensor, sigma: float | None) -> Tensor:
-        """Restore (1, channels, h, w), where channels are those that the network sees."""
-        return self.restoration.restore(self, x.to(self.device), sigma)
+    def restore(
+        self, colors: np.ndarray, sigma: float | None, progress: ProgressCallback, stage: str
+    ) -> np.ndarray:
+        """Restore (h, w, channels)."""
+        if self.restoration.luma:
+            return self._tiled(self._restore_luma, colors, colors.shape[2], sigma, progress, stage)
+        # A network for gray images sees the channels of a color image one by one.
+        group = self.model.in_channels
+        return self._tiled(self._restore_seen, colors, group, sigma, progress, stage)
 
-    def restore_luma(self, x: Tensor, sigma: float | None) -> Tensor:
-        """Restore the luma of gray or RGB; chroma comes from `baseline`."""
-        x = x.to(self.device)
+    def baseline(self, colors: np.ndarray) -> np.ndarray:
+        """Return what (h, w, channels) becomes without the network."""
+        return self._tiled(lambda x, _: self.restoration.baseline(x), colors, colors.shape[2])
+
+    def _restore_seen(self, x: Tensor, sigma: float | None) -> Tensor:
+        """Restore (1, channels, h, w), where channels are those that the network sees."""
+        return self.restoration.restore(self, x, sigma)
+
+    def _restore_luma(self, x: Tensor, sigma: float | None) -> Tensor:
+        """Restore the luma of gray or RGB; chroma comes from the restoration's `baseline`."""
         if x.shape[1] == 1:
-            return luma_to_gray(self.restore(gray_to_luma(x), sigma))
+            return luma_to_gray(self._restore_seen(gray_to_luma(x), sigma))
         luma, chroma = rgb_to_ycbcr(x).split([1, 2], 1)
-        parts = [self.restore(luma, sigma), self.restoration.baseline(chroma)]
+        parts = [self._restore_seen(luma, sigma), self.restoration.baseline(chroma)]
         return ycbcr_to_rgb(torch.cat(parts, 1))
+
+    def _tiled(
+        self,
+        call: Callable[[Tensor, float | None], Tensor],
+        colors: np.ndarray,
+        group: int,
+        sigma: float | None = None,
+        progress: ProgressCallback = silent,
+        stage: str = "",
+    ) -> np.ndarray:
+        """Return what `call` makes of an image, tile by tile, `group` channels at a time."""
+        scale = self.restoration.scale
+        height, width, channels = colors.shape
+        output = np.empty((scale * height, scale * width, channels), colors.dtype)
+        starts = range(0, channels, group)
+        done = 0
+
+        def report(more: int) -> None:
+            nonlocal done
+            done += more
+            progress(Progress(stage, done // len(starts), scale**2 * height * width, "pixels"))
+
+        with full_precision(), torch.inference_mode():  # in TF32, tiles would show
+            for start in starts:
+                part = (..., slice(start, start + group))
+                apply_tiled(
+                    lambda x: call(x.to(self.device), sigma),
+                    colors[part],
+                    output[part],
+                    size=self.tile,
+                    halo=self.restoration.halo(self.model),
+                    progress=report,
+                    scale=scale,
+                    multiple=self.model.reduction,
+                )
+        return output
 
 
 class Restorer:
@@ -158,68 +208,17 @@ class Restorer:
                 opaque = None if pixels.alpha is None else pixels.alpha > 0
                 sigma = estimate_noise(pixels.colors, opaque)
         if network.restoration.scale == 1 or pixels.alpha is None:
-            colors = self._apply(network, pixels.colors, sigma, progress, stage)
+            colors = network.restore(pixels.colors, sigma, progress, stage)
             return Restored(Pixels(colors, pixels.alpha), sigma, network.restoration)
-        alpha = self._baseline(network, pixels.alpha[..., None])[..., 0]
+        alpha = network.baseline(pixels.alpha[..., None])[..., 0]
         visible = spread_visible(pixels.colors, pixels.alpha)
-        colors = self._apply(network, visible, sigma, progress, stage)
+        colors = network.restore(visible, sigma, progress, stage)
         keep_hidden(colors, alpha, pixels.colors)
         return Restored(Pixels(colors, alpha), sigma, network.restoration)
 
     def baseline(self, colors: np.ndarray) -> np.ndarray:
         """Return what (h, w, channels) becomes without a network."""
-        return self._baseline(self._network_for(colors.shape[2]), colors)
-
-    def _baseline(self, network: _Network, colors: np.ndarray) -> np.ndarray:
-        restoration = network.restoration
-        output = _empty(colors, restoration.scale)
-        with full_precision(), torch.inference_mode():
-            apply_tiled(
-                lambda x: restoration.baseline(x.to(self.device)),
-                colors,
-                output,
-                size=network.tile,
-                halo=restoration.halo(network.model),
-                scale=restoration.scale,
-            )
-        return output
-
-    def _apply(
-        self,
-        network: _Network,
-        colors: np.ndarray,
-        sigma: float | None,
-        progress: ProgressCallback,
-        stage: str,
-    ) -> np.ndarray:
-        restoration, channels = network.restoration, colors.shape[2]
-        output = _empty(colors, restoration.scale)
-        total = output.shape[0] * output.shape[1]
-        # A network for gray images sees the channels one by one, one for luma all of them.
-        group = channels if restoration.luma else network.model.in_channels
-        starts = range(0, channels, group)
-        call = network.restore_luma if restoration.luma else network.restore
-        done = 0
-
-        def report(more: int) -> None:
-            nonlocal done
-            done += more
-            progress(Progress(stage, done // len(starts), total, "pixels"))
-
-        with full_precision(), torch.inference_mode():  # in TF32, tiles would show
-            for start in starts:
-                part = (..., slice(start, start + group))
-                apply_tiled(
-                    lambda x: call(x, sigma),
-                    colors[part],
-                    output[part],
-                    size=network.tile,
-                    halo=restoration.halo(network.model),
-                    progress=report,
-                    scale=restoration.scale,
-                    multiple=network.model.reduction,
-                )
-        return output
+        return self._network_for(colors.shape[2]).baseline(colors)
 
     def _network_for(self, channels: int) -> _Network:
         if self._only is None:
@@ -358,8 +357,3 @@ def upscale(
     return restore(
         Upscaling, image, model, device=device, tile=tile, progress=progress, scale=scale
     )
-
-
-def _empty(colors: np.ndarray, scale: int) -> np.ndarray:
-    height, width, channels = colors.shape
-    return np.empty((scale * height, scale * width, channels), colors.dtype)

@@ -81,7 +81,6 @@ def forward(
     out = z if in_place and z is not None else layout.empty(a)
     step = None if step_size is None else step_size.to(compute)
     buffers: list[Tensor] = []
-    axis = 1  # of a block
     for out_block, a_block, b_block, z_block in _blocks(layout, out, a, b, z):
         if not buffers or buffers[0].shape != a_block.shape:
             buffers = [torch.empty_like(a_block, dtype=compute) for _ in range(3)]
@@ -91,8 +90,8 @@ def forward(
         # Results in the compute dtype are written directly to the output.
         written = out_block if out.dtype == compute else ratio
         s = written if step is None else ratio
-        if not (ordinary and _pool_ordinary(u, values, eps, axis, ratio, weight, s)):
-            s = reference.pool(u, values, eps, axis)
+        if not (ordinary and _pool_ordinary(u, values, eps, ratio, weight, s)):
+            s = reference.pool(u, values, eps, 1)
         if step is not None and z_block is None:
             s = torch.mul(s, step, out=written)
         elif step is not None:
@@ -165,23 +164,17 @@ def _blocks(layout: Layout, *tensors: Tensor | None) -> Iterator[list[Any]]:
 
 
 def _pool_ordinary(
-    u: Tensor,
-    values: Scalars,
-    eps: float,
-    axis: int,
-    ratio: Tensor,
-    weight: Tensor,
-    out: Tensor,
+    u: Tensor, values: Scalars, eps: float, ratio: Tensor, weight: Tensor, out: Tensor
 ) -> bool:
     """Write pool_p(u) to `out` in ten passes; return False if u has NaN or infinity."""
     torch.abs(u, out=ratio)
-    peak = ratio.amax(axis, keepdim=True)
+    peak = ratio.amax(1, keepdim=True)
     if not peak.isfinite().all():
         return False
     peak.masked_fill_(peak == 0, 1)
     torch.log2(ratio.div_(peak), out=weight)
     weight.mul_(values.k).exp2_()
-    log_sum = ratio.mul_(weight).sum(axis, keepdim=True).clamp_(min=1).log_()
+    log_sum = ratio.mul_(weight).sum(1, keepdim=True).clamp_(min=1).log_()
     size = _exponent(log_sum, _log_rho(peak, log_sum, values, eps), values).exp_()
     torch.mul(weight.copysign_(u), size.mul_(-values.radius), out=out)
     return True

@@ -2,7 +2,7 @@
 
 import math
 from abc import abstractmethod
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +10,43 @@ from torch.nn.functional import normalize
 
 from fwnet.checks import check_integer
 from fwnet.models.model import SignalModel
+from fwnet.nn import Unrolled
 
 
-class CodingNetwork(SignalModel):
+class UnrolledLayers:
+    """The part of a dense or convolutional network of T layers that is about W_1 … W_{T−1}."""
+
+    num_layers: int
+    others: nn.ModuleList
+
+    def _matrices(self) -> list[Any]:
+        """W_1 … W_{T−1}; if they are shared, the one T − 1 times."""
+        layers = list(self.others)
+        return layers * (self.num_layers - 1) if len(layers) == 1 else layers
+
+
+class FrankWolfeLayers:
+    """The part of a dense or convolutional network that is about p and γ."""
+
+    steps: Unrolled
+
+    @property
+    def p(self) -> Tensor | None:
+        """The exponent, or one per layer; None with ReLU."""
+        return self.steps.p
+
+    @property
+    def step_sizes(self) -> Tensor:
+        """γ_t, of shape (T,)."""
+        values: Tensor = self.steps.step_sizes()
+        return values
+
+    def watched(self) -> dict[str, float | list[float]]:
+        """Return p and γ, and the radii if they are learned."""
+        return self.steps.watched()
+
+
+class CodingNetwork(UnrolledLayers, SignalModel):
     """T layers with a matrix W_0 (m × n) for the signal and T − 1 matrices W_t (m × m) for codes.
 
     Subclasses implement the layers (`encode`) and the matrices for a dictionary
@@ -84,15 +118,8 @@ class CodingNetwork(SignalModel):
         product: Tensor = self.first(x if self.input_scale == 1 else x * self.input_scale)
         return product
 
-    def _matrix(self, t: int) -> nn.Linear:
-        """W_t, t = 1 … T − 1."""
-        return cast("nn.Linear", self.others[0 if len(self.others) == 1 else t - 1])
-
-    def _matrices(self) -> list[nn.Linear]:
-        """W_1 … W_{T−1}, or the shared one."""
-        return [cast("nn.Linear", layer) for layer in self.others]
-
-    def _set_random_dictionary(self, generator: torch.Generator | None) -> None:
+    def _set_random_weights(self, generator: torch.Generator | None) -> None:
+        """Set the matrices to those for a random D with atoms of norm 1."""
         shape = (self.num_features, self.num_atoms)
         self._set_dictionary(normalize(torch.randn(shape, generator=generator), dim=0))
 

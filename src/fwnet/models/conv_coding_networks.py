@@ -10,10 +10,14 @@ from torch.nn.functional import conv2d, pixel_unshuffle, softplus
 
 from fwnet.checks import check_integer
 from fwnet.functional import soft_threshold
-from fwnet.models.coding_network import check_dictionary, raw_thresholds
+from fwnet.models.coding_network import (
+    FrankWolfeLayers,
+    UnrolledLayers,
+    check_dictionary,
+    raw_thresholds,
+)
 from fwnet.models.model import (
     ConvolutionalModel,
-    as_convolutions,
     check_kernel_size,
     convolution,
     set_normal,
@@ -21,7 +25,7 @@ from fwnet.models.model import (
 from fwnet.nn import Activation, Unrolled
 
 
-class ConvCodingNetwork(ConvolutionalModel):
+class ConvCodingNetwork(UnrolledLayers, ConvolutionalModel):
     """W_0 for the image, W_1 … W_{T−1} for codes, W_R from codes to an image: all convolutions.
 
     A code holds the `channels` values of one place: a pixel or, with a `reduction`, a square of
@@ -76,22 +80,18 @@ class ConvCodingNetwork(ConvolutionalModel):
             num_layers: T.
             options: The other arguments of the constructor.
         """
-        kernel_size, in_channels = options.get("kernel_size", 3), options.get("in_channels", 1)
-        reduction = options.get("reduction", 1)
-        check_kernel_size(kernel_size)
-        check_integer("in_channels", in_channels)
-        check_integer("reduction", reduction)
         check_dictionary(dictionary)
-        side = kernel_size * reduction
-        n = in_channels * side**2
+        options |= {"num_layers": num_layers, "channels": dictionary.shape[1]}
+        network = cls(**options).to(dictionary)
+        side = network.kernel_size * network.reduction
+        n = network.in_channels * side**2
         if dictionary.shape[0] != n:
             raise ValueError(
                 f"dictionary must have shape (n, m) with n = {n}, one atom per column, "
                 f"got {tuple(dictionary.shape)}"
             )
-        options |= {"num_layers": num_layers, "channels": dictionary.shape[1]}
-        network = cls(**options).to(dictionary)
-        atoms = pixel_unshuffle(dictionary.T.reshape(-1, in_channels, side, side), reduction)
+        patches = dictionary.T.reshape(-1, network.in_channels, side, side)
+        atoms = pixel_unshuffle(patches, network.reduction)
         with torch.no_grad():
             network._set_atoms(atoms)
             if network.noise_level_input:
@@ -144,15 +144,8 @@ class ConvCodingNetwork(ConvolutionalModel):
         y: Tensor = self.last(self._encode(x))
         return y
 
-    def _matrices(self) -> list[nn.Conv2d]:
-        """W_1 … W_{T−1}, or the shared one."""
-        return as_convolutions(self.others)
-
     def _chain(self) -> list[nn.Conv2d]:
-        inner = self._matrices()
-        if len(inner) == 1:
-            inner = inner * (self.num_layers - 1)
-        return [self.first, *inner, self.last]
+        return [self.first, *self._matrices(), self.last]
 
     def _set_normal(self, output_gain: float, generator: torch.Generator | None) -> None:
         *inner, last = self._chain()
@@ -160,7 +153,7 @@ class ConvCodingNetwork(ConvolutionalModel):
         set_normal([last], output_gain, generator)
 
 
-class ConvFWNet(ConvCodingNetwork):
+class ConvFWNet(FrankWolfeLayers, ConvCodingNetwork):
     """z^{t+1} = (1 − γ_t)·z^t + γ_t·pool_p(W_t ∗ z^t + W_0 ∗ x),   z⁰ = 0,   y = x + W_R ∗ z^T.
 
     pool_p acts across channels, at every pixel. W_0 ∗ x is computed once and added at every layer.
@@ -232,13 +225,12 @@ class ConvFWNet(ConvCodingNetwork):
             scale=scale,
             reduction=reduction,
         )
-        low, high = bounds
         self.steps = Unrolled(
             num_layers,
             p=p,
             learn_p=learn_p,
             p_per_layer=p_per_layer,
-            bounds=(low, high),
+            bounds=bounds,
             radius=radius,
             learn_radius=learn_radius,
             step_sizes=step_sizes,
@@ -253,21 +245,6 @@ class ConvFWNet(ConvCodingNetwork):
     def _encode(self, seen: Tensor) -> Tensor:
         codes: Tensor = self.steps(self.first(seen), self._matrices())
         return codes
-
-    @property
-    def p(self) -> Tensor | None:
-        """The exponent, or one per layer; None with ReLU."""
-        return self.steps.p
-
-    @property
-    def step_sizes(self) -> Tensor:
-        """γ_t, of shape (T,)."""
-        values: Tensor = self.steps.step_sizes()
-        return values
-
-    def watched(self) -> dict[str, float | list[float]]:
-        """Return p and γ."""
-        return self.steps.watched()
 
     def _set_atoms(self, atoms: Tensor) -> None:
         self.first.weight[:, : atoms.shape[1]] = -atoms
@@ -322,10 +299,8 @@ class ConvLISTA(ConvCodingNetwork):
         b = self.first(seen)
         thresholds = [softplus(raw).reshape(-1, 1, 1).to(b.dtype) for raw in self.raw_thresholds]
         z = soft_threshold(b, thresholds[0])
-        matrices = self._matrices()
-        for t in range(1, self.num_layers):
-            matrix = matrices[0] if len(matrices) == 1 else matrices[t - 1]
-            z = soft_threshold(b + matrix(z), thresholds[t])
+        for matrix, threshold in zip(self._matrices(), thresholds[1:], strict=True):
+            z = soft_threshold(b + matrix(z), threshold)
         return z
 
     def watched(self) -> dict[str, float | list[float]]:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fwnet.models.coding_network import CodingNetwork
+from fwnet.models.coding_network import CodingNetwork, FrankWolfeLayers
 from fwnet.nn import Activation, Unrolled
 
 
-class FWNet(CodingNetwork):
+class FWNet(FrankWolfeLayers, CodingNetwork):
     """z^{t+1} = (1 − γ_t)·z^t + γ_t·pool_p(W_t z^t + W_0 x),   z⁰ = 0,   t = 0 … T − 1.
 
     With W_0 = −Dᵀ, W_t = DᵀD and γ_t = 2/(t + 2) this is T iterations of the Frank-Wolfe algorithm
@@ -72,13 +72,12 @@ class FWNet(CodingNetwork):
             reconstruct=reconstruct,
             input_scale=input_scale,
         )
-        low, high = bounds
         self.steps = Unrolled(
             num_layers,
             p=p,
             learn_p=learn_p,
             p_per_layer=p_per_layer,
-            bounds=(low, high),
+            bounds=bounds,
             radius=radius,
             learn_radius=learn_radius,
             step_sizes=step_sizes,
@@ -88,33 +87,15 @@ class FWNet(CodingNetwork):
             linear_output=linear_output,
             eps=eps,
         )
-        self._initialize(generator)
+        self._set_random_weights(generator)
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
         code: Tensor = self.steps(self._w0_x(x), self._matrices())
         return code
 
-    @property
-    def p(self) -> Tensor | None:
-        """The exponent, or one per layer; None with ReLU."""
-        return self.steps.p
-
-    @property
-    def step_sizes(self) -> Tensor:
-        """γ_t, of shape (T,)."""
-        values: Tensor = self.steps.step_sizes()
-        return values
-
-    def watched(self) -> dict[str, float | list[float]]:
-        """Return p and γ, and the radii if they are learned."""
-        return self.steps.watched()
-
     def _matrices_for(self, dictionary: Tensor) -> tuple[Tensor, Tensor]:
         return -dictionary.T, dictionary.T @ dictionary
-
-    def _initialize(self, generator: torch.Generator | None) -> None:
-        self._set_random_dictionary(generator)
 
 
 class MLP(FWNet):
@@ -157,7 +138,7 @@ class MLP(FWNet):
             generator=generator,
         )
 
-    def _initialize(self, generator: torch.Generator | None) -> None:
+    def _set_random_weights(self, generator: torch.Generator | None) -> None:
         with torch.no_grad():
             for weight in (w for w in self.parameters() if w.ndim == 2):
                 weight.normal_(0, math.sqrt(2 / weight.shape[1]), generator=generator)

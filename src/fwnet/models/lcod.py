@@ -43,19 +43,19 @@ class LCoD(CodingNetwork):
             input_scale=input_scale,
         )
         self.raw_threshold = nn.Parameter(raw_thresholds(threshold, num_atoms))
-        self._set_random_dictionary(generator)
+        self._set_random_weights(generator)
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
         b = self._w0_x(x)
         threshold = softplus(self.raw_threshold)
         z = torch.zeros_like(b)
-        for t in range(1, self.num_layers):
+        for matrix in self._matrices():
             change = soft_threshold(b, threshold) - z
             k = change.abs().argmax(-1, keepdim=True)
             delta = change.gather(-1, k)
             z = z.scatter_add(-1, k, delta)
-            b = b + delta * self._matrix(t).weight.T[k.squeeze(-1)]
+            b = b + delta * matrix.weight.T[k.squeeze(-1)]
         return soft_threshold(b, threshold)
 
     @property

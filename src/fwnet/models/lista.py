@@ -46,15 +46,15 @@ class LISTA(CodingNetwork):
         self.raw_thresholds = nn.ParameterList(
             raw_thresholds(threshold, num_atoms) for _ in range(num_layers)
         )
-        self._set_random_dictionary(generator)
+        self._set_random_weights(generator)
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
         b = self._w0_x(x)
         thresholds = [softplus(raw) for raw in self.raw_thresholds]
         z = soft_threshold(b, thresholds[0])
-        for t in range(1, self.num_layers):
-            z = soft_threshold(b + self._matrix(t)(z), thresholds[t])
+        for matrix, threshold in zip(self._matrices(), thresholds[1:], strict=True):
+            z = soft_threshold(b + matrix(z), threshold)
         return z
 
     def watched(self) -> dict[str, float | list[float]]:

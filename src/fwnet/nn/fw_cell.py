@@ -75,7 +75,8 @@ class FWCell(nn.Module):
         a = x @ self.input_weight.mT
         b = None if z is None else z @ self.hidden_weight.mT
         if step_size is None and self.gated:
-            gamma = self._gate(x, torch.zeros_like(a) if z is None else z)
+            seen = torch.cat([x, torch.zeros_like(a) if z is None else z], -1)
+            gamma = (seen @ self.gate_weight.mT + self.step_logit).sigmoid()
             s = pool_excess(a if b is None else a + b, self.exponent.excess, self.radius)
             return gamma * s if z is None else z + gamma * (s - z)
         if step_size is None:
@@ -91,6 +92,3 @@ class FWCell(nn.Module):
         """Return sizes, radius and step size."""
         gate = "gated" if self.gated else f"step_size={self.step_logit.sigmoid().item():.3g}"
         return f"{self.input_size}, {self.hidden_size}, radius={self.radius:g}, {gate}"
-
-    def _gate(self, x: Tensor, z: Tensor) -> Tensor:
-        return (torch.cat([x, z], -1) @ self.gate_weight.mT + self.step_logit).sigmoid()

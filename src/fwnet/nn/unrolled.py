@@ -29,7 +29,7 @@ class Exponent(nn.Module):
     """
 
     def __init__(
-        self, p: float, *, learn_p: bool = True, bounds: tuple[float, float] = (1.001, 100.0)
+        self, p: float, *, learn_p: bool = True, bounds: Sequence[float] = (1.001, 100.0)
     ) -> None:
         super().__init__()
         check_exponent(p)
@@ -153,7 +153,7 @@ class Unrolled(nn.Module):
         p: float = 2.0,
         learn_p: bool = True,
         p_per_layer: bool = False,
-        bounds: tuple[float, float] = (1.001, 100.0),
+        bounds: Sequence[float] = (1.001, 100.0),
         radius: float = 1.0,
         learn_radius: bool = False,
         step_sizes: Sequence[float] | None = None,

@@ -15,18 +15,15 @@ class ConvexSet(Protocol):
 
     def lmo(self, u: Tensor) -> Tensor:
         """argmin_{s ∈ C} ⟨s, u⟩, the linear minimization oracle."""
-        ...
 
     def project(self, y: Tensor) -> Tensor:
         """argmin_{z ∈ C} ½‖z − y‖², the Euclidean projection."""
-        ...
 
     def gauge(self, z: Tensor) -> Tensor:
         """min{λ ≥ 0 : z ∈ λC}: at most 1 inside the set, exactly 1 on its border.
 
         The result is at least float32.
         """
-        ...
 
     def support(self, y: Tensor) -> Tensor:
         """max_{s ∈ C} ⟨s, y⟩, the support function; at least float32."""

@@ -162,12 +162,24 @@ def solve(
 def _solve_in_its_precision(
     problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
 ) -> Solution:
-    """Solve float32 rows in float64 if the method or the row needs it."""
+    """Solve float32 rows in float64 if the method needs it, or if float32 did not certify them."""
     if x.dtype == torch.float32 and method.wants_float64(problem):
         return solve_rows(problem.to(torch.float64), x.double(), method, tol, limits, x.dtype)
     solution = solve_rows(problem, x, method, tol, limits)
-    if x.dtype == torch.float32 and isinstance(method, Auto):
-        return _refined(problem, x, method, tol, limits, solution)
+    if x.dtype != torch.float32 or not isinstance(method, Auto):
+        return solution
+    done = torch.tensor(
+        [Status.CERTIFIED, Status.NOT_FINITE, Status.TIME_LIMIT, Status.STOPPED],
+        device=x.device,
+        dtype=torch.int8,
+    )
+    index = (~torch.isin(solution.status_code, done)).nonzero().squeeze(-1)
+    if len(index):
+        shifted = _shifted(limits, len(x) - len(index), len(x), time.monotonic())
+        wide = problem.select(index).to(torch.float64)
+        again = solve_rows(wide, x[index].double(), method, tol, shifted, x.dtype)
+        for field in dataclasses.fields(solution):
+            getattr(solution, field.name)[index] = getattr(again, field.name)
     return solution
 
 
@@ -248,30 +260,6 @@ def _solve_block(
         status,
         num_steps,
     )
-
-
-def _refined(
-    problem: Problem,
-    x: Tensor,
-    method: BindableMethod,
-    tol: float,
-    limits: Limits,
-    solution: Solution,
-) -> Solution:
-    """Solve again in float64 the rows that float32 could not certify."""
-    done = torch.tensor(
-        [Status.CERTIFIED, Status.NOT_FINITE, Status.TIME_LIMIT, Status.STOPPED],
-        device=x.device,
-        dtype=torch.int8,
-    )
-    index = (~torch.isin(solution.status_code, done)).nonzero().squeeze(-1)
-    if len(index):
-        shifted = _shifted(limits, len(x) - len(index), len(x), time.monotonic())
-        wide = problem.select(index).to(torch.float64)
-        again = solve_rows(wide, x[index].double(), method, tol, shifted, x.dtype)
-        for field in dataclasses.fields(solution):
-            getattr(solution, field.name)[index] = getattr(again, field.name)
-    return solution
 
 
 def _block_rows(problem: Problem, method: BindableMethod, device: str) -> int:

@@ -39,7 +39,6 @@ class StepRule(Protocol):
 
     def __call__(self, line: Line) -> Tensor:
         """Return the step size of every row."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -69,57 +69,40 @@ class _Code(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute in float64; rows that are not solved or have the code 0 add nothing."""
         p, radius = ctx.scalars
         x, code, binds, solved = ctx.saved_tensors
-        by_x, by_dictionary, by_p, by_radius = _gradients(ctx.problem, x, code, binds, solved, grad)
-        return by_x, by_dictionary, by_p.to(p), by_radius.to(radius), None, None
-
-
-def _gradients(
-    problem: Constrained, x: Tensor, code: Tensor, binds: Tensor, solved: Tensor, grad: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients, in float64; rows that are not solved or have the code 0 add nothing."""
-    p = problem.exponent
-    problem = problem.to(torch.float64)
-    usable = solved & (code != 0).any(-1)
-    index = usable.nonzero().squeeze(-1)
-    part = problem.select(index)
-    factors = part.factors
-    z, g = code[index].double(), grad[index].double()
-    target = x[index].double()
-    if factors is not None:
-        target = torch.where(factors > 0, factors * target, 0.0)
-    residual = target - part.decode(z)
-    norm = lp_norm(z, p).unsqueeze(-1)
-    rows = _Rows(part, z, g, residual, norm, binds[index].unsqueeze(-1), p)
-    adjoint = rows.smooth() if 1 < p < math.inf else rows.polyhedral()
-    a, image, v, coefficients, beta, by_p = adjoint
-    if factors is not None:
-        residual, image, v = (factors * t for t in (residual, image, v))
-    # r aᵀ − (Da) zᵀ where the constraint binds, v aᵀ + r bᵀ − (Db) zᵀ elsewhere, in one formula.
-    by_dictionary = residual.T @ coefficients + v.T @ a - image.T @ z
-    by_x = torch.zeros_like(x)
-    by_x[index] = image.to(x.dtype)
-    return by_x, by_dictionary.to(x.dtype), by_p.sum(), beta.sum()
+        usable = solved & (code != 0).any(-1)
+        index = usable.nonzero().squeeze(-1)
+        problem = ctx.problem.to(torch.float64).select(index)
+        factors = problem.factors
+        z, g, target = (t[index].double() for t in (code, grad, x))
+        if factors is not None:
+            target = torch.where(factors > 0, factors * target, 0.0)
+        residual = target - problem.decode(z)
+        rows = _Rows(problem, z, g, residual, binds[index].unsqueeze(-1))
+        adjoint = rows.smooth() if 1 < rows.p < math.inf else rows.polyhedral()
+        a, image, v, coefficients, beta, by_p = adjoint
+        if factors is not None:
+            residual, image, v = (factors * t for t in (residual, image, v))
+        # r aᵀ − (Da) zᵀ where the constraint binds, elsewhere v aᵀ + r bᵀ − (Db) zᵀ: one formula.
+        by_dictionary = (residual.T @ coefficients + v.T @ a - image.T @ z).to(x.dtype)
+        by_x = torch.zeros_like(x)
+        by_x[index] = image.to(x.dtype)
+        return by_x, by_dictionary, by_p.sum().to(p), beta.sum().to(radius), None, None
 
 
 class _Rows:
     """The adjoint systems; both methods return (a, ∂x, v, coefficients of r, ∂c, ∂p)."""
 
     def __init__(
-        self,
-        problem: Constrained,
-        z: Tensor,
-        grad: Tensor,
-        residual: Tensor,
-        norm: Tensor,
-        binds: Tensor,
-        p: float,
+        self, problem: Constrained, z: Tensor, grad: Tensor, residual: Tensor, binds: Tensor
     ):
-        self.problem, self.white, self.p = problem, problem.white, p
-        self.z, self.grad, self.residual, self.norm, self.binds = z, grad, residual, norm, binds
+        self.problem, self.white, self.p = problem, problem.white, problem.exponent
+        self.z, self.grad, self.binds = z, grad, binds
+        self.norm = lp_norm(z, self.p).unsqueeze(-1)
         self.metric = self.white.metric / self.white.scale**2  # Λ in the units of D itself
-        self.multiplier = dot(problem.correlate(residual), z) / norm  # λ
+        self.multiplier = dot(problem.correlate(residual), z) / self.norm  # λ
 
     def smooth(self) -> tuple[Tensor, ...]:
         """Solve for 1 < p < ∞."""

@@ -23,19 +23,15 @@ class Method(Protocol):
 
     def init(self, x: Tensor) -> Any:
         """Return the state before the first step."""
-        ...
 
     def step(self, state: Any, index: int) -> Any:
         """Return the state after one more step on every row; index counts from 0."""
-        ...
 
     def finished(self, state: Any) -> Tensor:
         """Return which rows are within the tolerance, (rows,)."""
-        ...
 
     def answer(self, state: Any) -> tuple[Tensor, Tensor]:
         """Return the code z (rows, m) and a dual vector v (rows, n) that certifies it."""
-        ...
 
 
 class BindableMethod(Protocol):
@@ -45,7 +41,6 @@ class BindableMethod(Protocol):
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> Method:
         """Return the method for this problem."""
-        ...
 
     def uses_matrices(self, problem: Problem) -> bool:
         """Return whether a step needs a k × k matrix per row, which limits the rows per block."""

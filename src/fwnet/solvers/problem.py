@@ -120,12 +120,10 @@ class Problem(ABC):
     @abstractmethod
     def prox(self, z: Tensor, step_size: Tensor) -> Tensor:
         """Return the proximal operator of the constraint or penalty."""
-        ...
 
     @abstractmethod
     def gap(self, x: Tensor, z: Tensor, residual: Tensor) -> Tensor:
         """Return an upper bound on the suboptimality of z, from its residual x − Dz."""
-        ...
 
     def solved(self, x: Tensor, z: Tensor, residual: Tensor, tol: float) -> Tensor:
         """Return which gaps are at most tol·½‖x‖²."""
@@ -139,7 +137,6 @@ class Problem(ABC):
 
         The code is rounded to dtype first.
         """
-        ...
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,8 @@ so D z = x means V z = x̂, whatever the condition of D, and every Newton system
 has a smaller V. With weights on the entries of x every row has its own D and V.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -24,8 +21,7 @@ ROUNDINGS = 4  # singular values up to this many roundings count as 0
 GRAM_ENTRIES = 1 << 20  # of a block of V diag(w) at a time, so that it stays in the cache
 
 
-@dataclass(frozen=True)
-class Whitened:
+class Whitened(NamedTuple):
     """V (k, m), Λ (k,), U diag(s)⁻¹ (n, k) and σ (1,), or one of each per row."""
 
     basis: Tensor
@@ -35,11 +31,11 @@ class Whitened:
 
     def select(self, rows: Tensor | slice) -> Self:
         """Return the matrices of the given rows, if every row has its own."""
-        return self if self.shared else self._map(lambda t: t[rows])
+        return self if self.shared else type(self)(*(t[rows] for t in self))
 
-    def to(self, dtype: torch.dtype) -> Whitened:
+    def to(self, dtype: torch.dtype) -> Self:
         """Return the same matrices in another precision."""
-        return self._map(lambda t: t.to(dtype))
+        return type(self)(*(t.to(dtype) for t in self))
 
     @property
     def shared(self) -> bool:
@@ -61,10 +57,6 @@ class Whitened:
     def synthesize(self, z: Tensor, out: Tensor | None = None) -> Tensor:
         """z ↦ Vz, (rows, m) to (rows, k)."""
         return _times(z, self.basis.mT, out)
-
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        fields = (self.basis, self.metric, self.to_white, self.scale)
-        return type(self)(*(function(field) for field in fields))
 
 
 def whiten(dictionary: Tensor, given_in: torch.dtype = torch.float64) -> Whitened:

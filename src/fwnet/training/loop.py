@@ -116,23 +116,21 @@ def train(
     return result
 
 
+@dataclass(eq=False, repr=False)
 class _Training:
     """A running training."""
 
-    def __init__(
-        self,
-        model: Model,
-        task: Task,
-        config: TrainingConfig,
-        processes: Processes,
-        rows: slice,
-        folder: TrainingFolder | None,
-        keep_best: bool,
-        patience: int | None,
-    ) -> None:
-        self.model, self.task, self.config = model, task, config
-        self.processes, self.folder, self.keep_best = processes, folder, keep_best
-        self.patience, self.rows = patience, rows
+    model: Model
+    task: Task
+    config: TrainingConfig
+    processes: Processes
+    rows: slice
+    folder: TrainingFolder | None
+    keep_best: bool
+    patience: int | None
+
+    def __post_init__(self) -> None:
+        model, task, config, processes = self.model, self.task, self.config, self.processes
         self.optimizer = make_optimizer(model, config)
         # A recorded graph has no averages over processes.
         record = processes.device.type == "cuda" and processes.count == 1

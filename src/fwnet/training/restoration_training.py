@@ -110,7 +110,12 @@ def train_restoration(
             f"got {crop_size}"
         )
     folder, device = Path(run.folder), choose_device(run.device)
-    config = _config(restoration, network, device, steps_per_epoch, start, dict(settings or {}))
+    given = dict(settings or {})  # instead of those of the recipe
+    recipe = restoration.recipe
+    fixed = recipe.fixed_settings(type(network).__name__, network.config)
+    num_steps = steps_per_epoch * TrainingConfig(**{**fixed, **given}).num_epochs
+    chosen = recipe.settings(network, device, num_steps, has_start=start is not None)
+    config = TrainingConfig(**{**chosen, **given})
     if start is not None:
         _adopt(network, start)
     TrainingFolder(folder, {}).check_unasked(resume=run.resume, force=run.force)
@@ -155,21 +160,6 @@ def weights_digest(weights: Mapping[str, Tensor]) -> str:
         sha.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
         sha.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return sha.hexdigest()[:16]
-
-
-def _config(
-    restoration: Restoration,
-    network: ImageModel,
-    device: torch.device,
-    steps_per_epoch: int,
-    start: ImageModel | None,
-    given: Mapping[str, Any],
-) -> TrainingConfig:
-    """Return the settings of the recipe, and those that were given instead."""
-    fixed = restoration.recipe.fixed_settings(type(network).__name__, network.config)
-    num_steps = steps_per_epoch * TrainingConfig(**{**fixed, **given}).num_epochs
-    settings = restoration.recipe.settings(network, device, num_steps, has_start=start is not None)
-    return TrainingConfig(**{**settings, **given})
 
 
 def _adopt(network: ImageModel, start: ImageModel) -> None:

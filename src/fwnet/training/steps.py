@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -32,20 +33,18 @@ def make_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Opti
     return torch.optim.Adam(groups, lr=rate, capturable=on_gpu, fused=on_gpu or None)
 
 
+@dataclass(eq=False, repr=False)
 class TrainingStep:
     """θ ← θ − update(∇loss). Batches have one shape, so that a GPU can replay one graph."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        task: Task,
-        config: TrainingConfig,
-        optimizer: torch.optim.Optimizer,
-        record: bool,
-    ) -> None:
-        self.model, self.task, self.config, self.optimizer = model, task, config, optimizer
-        self.record = record
-        self.parameters = [w for group in optimizer.param_groups for w in group["params"]]
+    model: nn.Module
+    task: Task
+    config: TrainingConfig
+    optimizer: torch.optim.Optimizer
+    record: bool
+
+    def __post_init__(self) -> None:
+        self.parameters = [w for group in self.optimizer.param_groups for w in group["params"]]
         self._taken = 0
         self._graph: torch.cuda.CUDAGraph | None = None
         self._batch: tuple[Tensor, ...] = ()

@@ -1,10 +1,10 @@
 """What is learned: batches, loss and validation."""
 
-import copy
+import dataclasses
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import torch
@@ -70,6 +70,7 @@ class Task(ABC):
         """Return a digest of the data: a training is not continued with other data."""
 
 
+@dataclass(eq=False, repr=False)
 class Pairs(Task):
     """Inputs with their targets, held in memory; subclasses define the loss.
 
@@ -80,37 +81,30 @@ class Pairs(Task):
         validation_targets: Targets of those.
     """
 
-    def __init__(
-        self,
-        inputs: Tensor,
-        targets: Tensor,
-        validation_inputs: Tensor | None = None,
-        validation_targets: Tensor | None = None,
-    ) -> None:
-        if len(inputs) != len(targets) or not len(inputs):
+    inputs: Tensor
+    targets: Tensor
+    validation_inputs: Tensor | None = None
+    validation_targets: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.targets) or not len(self.inputs):
             raise ValueError(
-                f"expected a target for every input, got {len(inputs)} inputs, "
-                f"{len(targets)} targets"
+                f"expected a target for every input, got {len(self.inputs)} inputs, "
+                f"{len(self.targets)} targets"
             )
-        pair = (validation_inputs, validation_targets)
+        pair = (self.validation_inputs, self.validation_targets)
         if (pair[0] is None) != (pair[1] is None) or any(
             part is not None and not len(part) for part in pair
         ):
             raise ValueError(
                 "expected validation inputs and targets, or neither, got one of them or empty ones"
             )
-        self.inputs, self.targets = inputs, targets
-        self.validation_inputs, self.validation_targets = validation_inputs, validation_targets
         self._order: tuple[tuple[int, int], Tensor] | None = None
 
     def to(self, device: torch.device) -> Self:
         """Return the task with its data on a device."""
-        moved = copy.copy(self)
-        moved._order = None
-        for name in ("inputs", "targets", "validation_inputs", "validation_targets"):
-            part = getattr(self, name)
-            setattr(moved, name, None if part is None else part.to(device))
-        return moved
+        parts = {name: part.to(device) for name, part in self._parts().items()}
+        return dataclasses.replace(self, **parts)
 
     def steps_per_epoch(self, config: TrainingConfig) -> int:
         """Return the number of whole batches; the samples left over differ between epochs."""
@@ -141,11 +135,13 @@ class Pairs(Task):
     def fingerprint(self) -> str:
         """Return the SHA-256 of all numbers."""
         digest = hashlib.sha256()
-        for part in (self.inputs, self.targets, self.validation_inputs, self.validation_targets):
-            if part is not None:
-                digest.update(f"{tuple(part.shape)} {part.dtype}".encode())
-                digest.update(part.cpu().contiguous().numpy().data.cast("B"))
+        for part in self._parts().values():
+            digest.update(f"{tuple(part.shape)} {part.dtype}".encode())
+            digest.update(part.cpu().contiguous().numpy().data.cast("B"))
         return digest.hexdigest()
+
+    def _parts(self) -> dict[str, Tensor]:
+        return {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
 
 
 class CodeRegression(Pairs):
@@ -167,6 +163,7 @@ class CodeRegression(Pairs):
         return code_error(outputs, targets)
 
 
+@dataclass(eq=False, repr=False)
 class Classification(Pairs):
     """min_W mean −log softmax(f_W(x))_y: a network learns the classes y of inputs x.
 
@@ -183,19 +180,12 @@ class Classification(Pairs):
 
     shown = ShownFigure("error rate")
 
-    def __init__(
-        self,
-        inputs: Tensor,
-        targets: Tensor,
-        validation_inputs: Tensor | None = None,
-        validation_targets: Tensor | None = None,
-        *,
-        adversarial_radius: float = 0.0,
-    ) -> None:
-        super().__init__(inputs, targets, validation_inputs, validation_targets)
-        if not adversarial_radius >= 0:
-            raise ValueError(f"adversarial_radius must be >= 0, got {adversarial_radius!r}")
-        self.adversarial_radius = adversarial_radius
+    adversarial_radius: float = field(default=0.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.adversarial_radius >= 0:
+            raise ValueError(f"adversarial_radius must be >= 0, got {self.adversarial_radius!r}")
 
     def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
         """Return the cross-entropy, with adversarial neighbors if asked for."""
