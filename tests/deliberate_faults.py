@@ -183,8 +183,8 @@ FAULTS = [
     ),
     Fault(
         "metrics.py",
-        "(image.double().clamp(0, 1) - clean.double())",
-        "(image.double() - clean.double())",
+        "(image.clamp(0, 1) - clean)",
+        "(image - clean)",
         "tests/test_metrics.py",
     ),
     Fault(
