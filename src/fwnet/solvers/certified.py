@@ -4,6 +4,8 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -22,6 +24,7 @@ from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.dual_newton import DIRECT_BELOW, DualNewton
 from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe, ShortStep
+from fwnet.solvers.homotopy import Homotopy
 from fwnet.solvers.implicit import attach_gradient
 from fwnet.solvers.interior_point import InteriorPoint
 from fwnet.solvers.loop import BindableMethod, Limits, Method, Progress, iterate
@@ -47,15 +50,23 @@ def solved_exponent(p: float) -> float:
     return math.inf if p > LARGEST_P else p
 
 
+@dataclass(frozen=True)
 class Auto(BindableMethod):
-    """The fast method for the p of an Lp ball: Newton, interior point, or a closed form."""
+    """The fast method for the p of an Lp ball: a path, Newton, interior point, or a closed form.
 
-    max_steps = 300  # most p take a few; the path to an extreme p is long
+    Attributes:
+        careful: Whether it is the second try, for rows that the fast method did not certify.
+    """
+
+    careful: bool = False
+    max_steps: int = 300  # most p take a few; the path to an extreme p is long
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> Method:
         """Return the method for this p."""
         assert isinstance(problem, Constrained)
         p, radius = solved_exponent(problem.exponent), problem.radius
+        if self._follows_path(problem):
+            return Homotopy(problem.white, radius)
         if p in (1, math.inf):
             return InteriorPoint(problem.white, p, radius, tol, norm_tol)
         if p == 2:
@@ -66,10 +77,20 @@ class Auto(BindableMethod):
         tol, norm_tol = min(tol, LOOSEST_PRIMAL), min(norm_tol, NORM_TOL * LOOSEST_PRIMAL)
         return PrimalNewton(problem.white, p, radius, tol, norm_tol)
 
+    def _follows_path(self, problem: Constrained) -> bool:
+        one = solved_exponent(problem.exponent) == 1
+        return one and problem.factors is None and not self.careful
+
+    def second_try(self, problem: Constrained, dtype: torch.dtype) -> Self | None:
+        """Return the method for rows that were not certified in this precision, if there is one."""
+        if dtype == torch.float32 or self._follows_path(problem):
+            return dataclasses.replace(self, careful=True)
+        return None
+
     def uses_matrices(self, problem: Problem) -> bool:
-        """Return True for all but Newton's method with conjugate gradients."""
+        """Return True for all but the path, and Newton's method with conjugate gradients."""
         assert isinstance(problem, Constrained)
-        return not 1 + DIRECT_BELOW <= problem.exponent <= 2
+        return not (self._follows_path(problem) or 1 + DIRECT_BELOW <= problem.exponent <= 2)
 
     def wants_float64(self, problem: Problem) -> bool:
         """Return True except for p in [1.01, 2]: the other methods divide by vanishing numbers."""
@@ -162,11 +183,15 @@ def solve(
 def _solve_in_its_precision(
     problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
 ) -> Solution:
-    """Solve float32 rows in float64 if the method needs it, or if float32 did not certify them."""
-    if x.dtype == torch.float32 and method.wants_float64(problem):
-        return solve_rows(problem.to(torch.float64), x.double(), method, tol, limits, x.dtype)
-    solution = solve_rows(problem, x, method, tol, limits)
-    if x.dtype != torch.float32 or not isinstance(method, Auto):
+    """Solve in float64 if the method needs it; then again the rows that were not certified."""
+    dtype = x.dtype
+    if dtype == torch.float32 and method.wants_float64(problem):
+        problem, x = problem.to(torch.float64), x.double()
+    solution = solve_rows(problem, x, method, tol, limits, dtype)
+    if not isinstance(method, Auto) or not isinstance(problem, Constrained):
+        return solution
+    second = method.second_try(problem, x.dtype)
+    if second is None:
         return solution
     done = torch.tensor(
         [Status.CERTIFIED, Status.NOT_FINITE, Status.TIME_LIMIT, Status.STOPPED],
@@ -177,7 +202,7 @@ def _solve_in_its_precision(
     if len(index):
         shifted = _shifted(limits, len(x) - len(index), len(x), time.monotonic())
         wide = problem.select(index).to(torch.float64)
-        again = solve_rows(wide, x[index].double(), method, tol, shifted, x.dtype)
+        again = solve_rows(wide, x[index].double(), second, tol, shifted, dtype)
         for field in dataclasses.fields(solution):
             getattr(solution, field.name)[index] = getattr(again, field.name)
     return solution

@@ -118,7 +118,7 @@ class RadiusSearch(BindableMethod):
 class _Radii:
     def __init__(self, problem: Penalized, tol: float):
         self.problem, self.tol = problem, tol
-        self.inner = Auto()
+        self.inner = Auto(careful=True)  # a path per multiplier would start anew each time
 
     def init(self, x: Tensor) -> RadiusState:
         """Start with the code 0, whose radius is too small unless it is optimal."""
