@@ -749,6 +749,66 @@ FAULTS = [
         "        raise typer.Exit(1) from error\n    except torch.OutOfMemoryError",
         "tests/zoo/test_zoo.py::test_an_unknown_model_is_one_line_and_exit_code_2",
     ),
+    Fault(
+        "models/model.py",
+        "radius = self.reduction * (radius + 1) - 1",
+        "radius = self.reduction * radius",
+        "tests/models/test_image_models.py::TestDnCNNAtHalfResolution",
+    ),
+    Fault(
+        "models/model.py",
+        ".clamp(max=x.shape[axis] - 1)",
+        " % x.shape[axis]",
+        "tests/models/test_image_models.py",
+    ),
+    Fault(
+        "imaging/restorer.py",
+        "multiple=self.model.reduction",
+        "multiple=1",
+        "tests/imaging/test_denoiser.py",
+    ),
+    Fault(
+        "restoration/jpeg.py",
+        "200 - 2 * quality",
+        "200 - quality",
+        "tests/restoration/test_jpeg.py",
+    ),
+    Fault(
+        "restoration/upscaling.py",
+        "black + (white - black) * jpeg(",
+        "jpeg(",
+        "tests/training/test_super_resolution.py::TestCompressed",
+    ),
+    Fault(
+        "kernels/blocked.py",
+        "in_place = overwrite_z and z is not None and z.stride() == a.stride()",
+        "in_place = z is not None",
+        "tests/kernels/test_blocked.py",
+    ),
+    Fault(
+        "hardware.py",
+        "torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64",
+        "torch.float64",
+        "tests/test_devices.py",
+    ),
+    Fault(
+        "solvers/homotopy.py",
+        "goes_out=soonest > fastest",
+        "goes_out=soonest < fastest",
+        "tests/solvers/test_homotopy.py",
+    ),
+    Fault(
+        "solvers/homotopy.py",
+        "-1 / own.gather(-1, place)",
+        "1 / own.gather(-1, place)",
+        "tests/solvers/test_homotopy.py",
+    ),
+    Fault(
+        "solvers/certified.py",
+        "if dtype == torch.float32 or self._follows_path(problem):",
+        "if dtype == torch.float32:",
+        "tests/solvers/test_homotopy.py",
+    ),
 ]
 
 

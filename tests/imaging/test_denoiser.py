@@ -381,6 +381,15 @@ def test_tiles_and_progress(channels, network):
     assert all(one.done < one.total for one in told[:-1])
 
 
+@pytest.mark.parametrize("reduction", [2, 3])
+def test_tiles_at_a_reduction_have_the_squares_of_the_whole(reduction):
+    generator = torch.Generator().manual_seed(0)
+    half = ConvFWNet(2, 6, noise_level_input=True, reduction=reduction, generator=generator)
+    image = values((41, 35), np.float32)
+    whole, tiled = (denoise(image, 0.1, half, tile=tile) for tile in (100, 11))
+    np.testing.assert_allclose(tiled, whole, rtol=0, atol=1e-5)
+
+
 def test_public_name():
     assert fwnet.denoise is denoise
     assert fwnet.imaging.denoise is denoise

@@ -477,6 +477,15 @@ def test_bad_srcnns(arguments, message):
         SRCNN(**arguments)
 
 
+@pytest.mark.parametrize("shape", [(9, 8), (8, 7), (7, 11), (1, 1)])
+def test_squares_at_the_border_are_filled_up_by_the_last_row_and_column(shape):
+    network = ConvFWNet(2, 4, reduction=2).double()
+    x = images(2, 1, *shape)
+    height, width = shape
+    filled = pad(x, (0, width % 2, 0, height % 2), mode="replicate")
+    torch.testing.assert_close(network(x), network(filled)[..., :height, :width])
+
+
 def test_a_sub_pixel_network_takes_a_ninth_of_the_multiplications():
     """… but for its first and last kernels."""
     seen_large, seen_small = ConvFWNet(19), ConvFWNet(19, scale=3)
