@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 # Threads that wait for each other spin for some microseconds and then sleep, unless the user set it
-# otherwise. Spinning for milliseconds, their default, takes 20 times as long beside other programs.
+# otherwise. Spinning for milliseconds, their default, keeps threads from running beside other work.
 if "OMP_WAIT_POLICY" not in os.environ:
     os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # read when torch is loaded
 
