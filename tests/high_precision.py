@@ -85,4 +85,4 @@ def rows() -> dict[str, Tensor]:
     }
 
 
-EXCESSES = [1e-6, 1e-3, 0.1, 0.3, 1.0, 10.0, 1e6]  # 0.1 and 0.3: the kernels' short forms
+EXCESSES = [1e-6, 1e-3, 0.1, 0.3, 1 / 3, 1.0, 10.0, 1e6]  # 0.1 to 1/3: the kernels' short forms

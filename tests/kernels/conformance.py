@@ -35,12 +35,13 @@ class LayoutConformance:
     def _scalars(self, *values):
         return [torch.tensor(v, dtype=torch.float64, device=self.device) for v in values]
 
+    @pytest.mark.parametrize("excess", [0.4, 1 / 3])
     @pytest.mark.parametrize("eps", [0.0, 0.1])
-    def test_any_axis_and_layout(self, eps):
+    def test_any_axis_and_layout(self, eps, excess):
         u, grad = torch.randn(3, 5, 2, 3), torch.randn(3, 5, 2, 3)
         flat, flat_grad = (t.movedim(1, -1).contiguous() for t in (u, grad))
-        expected = self.forward(flat, 0.4, eps=eps).movedim(-1, 1)
-        expected_grads = self.backward(flat_grad, flat, 0.4, eps=eps)
+        expected = self.forward(flat, excess, eps=eps).movedim(-1, 1)
+        expected_grads = self.backward(flat_grad, flat, excess, eps=eps)
         layouts = {
             "contiguous": u,
             "channels last": u.contiguous(memory_format=torch.channels_last),
@@ -49,8 +50,8 @@ class LayoutConformance:
             "expanded": u[:1].expand(3, -1, -1, -1),
         }
         for name, layout in layouts.items():
-            s = self.forward(layout, 0.4, eps=eps, dim=1)
-            grads = self.backward(grad, layout, 0.4, eps=eps, dim=1)
+            s = self.forward(layout, excess, eps=eps, dim=1)
+            grads = self.backward(grad, layout, excess, eps=eps, dim=1)
             if name == "expanded":
                 torch.testing.assert_close(s, expected[:1].expand_as(s))
                 continue
@@ -60,7 +61,15 @@ class LayoutConformance:
 
     @pytest.mark.parametrize(
         ("rows", "length", "excess"),
-        [(5, 1, 0.3), (5, 3, 0.02), (5, 3, 0.3), (4, 64, 0.3), (5, 100, 3.0), (5, 100, 1.0)],
+        [
+            (5, 1, 0.3),
+            (5, 3, 0.02),
+            (5, 3, 0.3),
+            (4, 64, 0.3),
+            (4, 64, 1 / 3),
+            (5, 100, 3.0),
+            (5, 100, 1.0),
+        ],
     )
     def test_rows_of_any_length_agree_with_the_reference(self, rows, length, excess):
         u, grad = torch.randn(rows, length), torch.randn(rows, length)
@@ -175,7 +184,7 @@ class PoolKernelConformance(LayoutConformance):
         assert abs(mp.mpf(grad_p.item()) - exact_p) <= 1e-4 * p_scale + p_floor
         assert abs(mp.mpf(grad_radius.item()) - exact_radius) <= 1e-5 * size + floor
 
-    @pytest.mark.parametrize("excess", [0.0, 0.3, 1.0, 2.0, math.inf])
+    @pytest.mark.parametrize("excess", [0.0, 0.3, 1 / 3, 1.0, 2.0, math.inf])
     @pytest.mark.parametrize("eps", [0.0, 1e-3])
     def test_zero_rows_give_zeros(self, excess, eps):
         u = torch.tensor([[0.0, 0.0, -0.0], [1.0, -2.0, 0.0]])
@@ -186,7 +195,7 @@ class PoolKernelConformance(LayoutConformance):
         assert grad_u.isfinite().all()
         assert grad_p.isfinite()
 
-    @pytest.mark.parametrize("excess", [0.0, 0.1, 0.4, 1.0, 2.0, math.inf])
+    @pytest.mark.parametrize("excess", [0.0, 0.1, 1 / 3, 0.4, 1.0, 2.0, math.inf])
     @pytest.mark.parametrize("eps", [0.0, 1e-3])
     def test_subnormal_rows_stay_finite(self, excess, eps):
         u = torch.tensor([[1e-40, 0.0, 5e-41], [2e-39, -1e-39, 0.0], [1.0, 1e-40, -2.0]])
@@ -205,7 +214,7 @@ class PoolKernelConformance(LayoutConformance):
         assert at_3[0, 1].item() == 0
         assert (at_3[1] == 0).all()
 
-    @pytest.mark.parametrize("excess", [0.0, 0.3, 2.0, math.inf])
+    @pytest.mark.parametrize("excess", [0.0, 1 / 3, 0.4, 2.0, math.inf])
     def test_nan_poisons_its_row_only(self, excess):
         u = torch.tensor([[1.0, math.nan, 0.0], [1.0, 2.0, 3.0], [math.inf, math.nan, 1.0]])
         s = self.forward(u, excess)
@@ -215,7 +224,7 @@ class PoolKernelConformance(LayoutConformance):
         assert s[1].isfinite().all()
         assert grad_u[1].isfinite().all()
 
-    @pytest.mark.parametrize("excess", [0.0, 0.3, 2.0, math.inf])
+    @pytest.mark.parametrize("excess", [0.0, 1 / 3, 0.4, 2.0, math.inf])
     @pytest.mark.parametrize("eps", [0.0, 1e-3])
     def test_infinite_entries_count_as_ones_beside_zeros(self, excess, eps):
         u = torch.tensor([math.inf, 5.0, -math.inf, 0.0])

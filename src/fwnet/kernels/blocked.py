@@ -8,6 +8,8 @@ For ordinary p a shorter form is accurate enough: with k ≤ 16 (p ≥ 1.0625), 
 correction near 0, since its rounding error is only multiplied by k; and with k ≥ 1 (p ≤ 2), or
 k ≥ 1.5 for gradients, entries whose ratio underflows have weight 0. All other p, and blocks with
 NaN or infinity, use the reference. Powers have base 2, which takes less than half the time of e.
+
+At p = 4/3, close to what image networks learn, k = 3 and q = 4: products are enough.
 """
 
 import math
@@ -23,6 +25,7 @@ from fwnet.kernels.reference import Scalars
 BLOCK_ENTRIES = 1 << 19  # two buffers of 2 MiB in float32
 ORDINARY_K = (1.0, 16.0)
 ORDINARY_K_BACKWARD = (1.5, 16.0)
+CUBIC_NORMS = (1e-8, 1e8)  # where fourth powers keep all their digits
 
 
 class Layout(NamedTuple):
@@ -75,7 +78,8 @@ def forward(
     layout = Layout.of(a, dim)
     compute = torch.promote_types(a.dtype, torch.float32)
     values = reference.scalars(excess, radius, compute)
-    ordinary = ORDINARY_K[0] <= values.k.item() <= ORDINARY_K[1]
+    k = values.k.item()
+    ordinary, cubic = ORDINARY_K[0] <= k <= ORDINARY_K[1], math.isclose(k, 3, rel_tol=1e-6)
     # In place no memory is asked of the system, which takes as long as the unit for large images.
     in_place = overwrite_z and z is not None and z.stride() == a.stride()
     out = z if in_place and z is not None else layout.empty(a)
@@ -90,7 +94,9 @@ def forward(
         # Results in the compute dtype are written directly to the output.
         written = out_block if out.dtype == compute else ratio
         s = written if step is None else ratio
-        if not (ordinary and _pool_ordinary(u, values, eps, ratio, weight, s)):
+        done = cubic and _pool_cubic(u, values, eps, weight, ratio, s)
+        done = done or (ordinary and _pool_ordinary(u, values, eps, ratio, weight, s))
+        if not done:
             s = reference.pool(u, values, eps, 1)
         if step is not None and z_block is None:
             s = torch.mul(s, step, out=written)
@@ -177,6 +183,22 @@ def _pool_ordinary(
     log_sum = ratio.mul_(weight).sum(1, keepdim=True).clamp_(min=1).log_()
     size = _exponent(log_sum, _log_rho(peak, log_sum, values, eps), values).exp_()
     torch.mul(weight.copysign_(u), size.mul_(-values.radius), out=out)
+    return True
+
+
+def _pool_cubic(
+    u: Tensor, values: Scalars, eps: float, square: Tensor, root: Tensor, out: Tensor
+) -> bool:
+    """Write s = −radius·(u/(‖u‖₄ + eps))³ to `out` in five passes.
+
+    Return False for rows whose fourth powers would leave the range of the numbers.
+    """
+    torch.mul(u, u, out=square)
+    norm = torch.linalg.vector_norm(square, dim=1, keepdim=True).sqrt_()
+    if not ((norm > CUBIC_NORMS[0]) & (norm < CUBIC_NORMS[1])).all():
+        return False
+    torch.mul(u, -values.radius.pow(1 / 3) / norm.add_(eps), out=root)
+    torch.mul(torch.mul(root, root, out=square), root, out=out)
     return True
 
 
