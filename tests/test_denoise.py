@@ -20,7 +20,7 @@ class TestDenoise(FilesConformance):
         "fwnet denoise photo.jpg clean.png --sigma 25",
         "fwnet denoise photos/ clean/ --compare",
         "scale 0 to 255",
-        "conv_fwnet_t16.denoise_color for color images",
+        "conv_fwnet_t20.denoise_color for color images",
     )
 
     def save_network(self, path):
@@ -62,6 +62,35 @@ class TestDenoise(FilesConformance):
         )
         assert "sigma 0.1 (given)" in result.stdout
         assert self.run("photos/a.png", "other.png", "--sigma", 0).stderr == ""
+
+    def test_strength_is_a_factor_of_sigma(self, folder):
+        result = self.run("photos/a.png", "clean.png", "--sigma", 20, "--strength", 0.5)
+        assert result.exit_code == 0
+        assert "sigma 20.0 (given), strength 0.5" in result.stdout
+        expected = denoise(array("photos/a.png"), 10 / 255, "net.safetensors")
+        assert np.array_equal(array("clean.png"), expected)
+        assert self.run("photos/a.png", "same.png", "--strength", 0).exit_code == 0
+        assert np.array_equal(array("same.png"), array("photos/a.png"))
+        arguments = ["photos/a.png", "other.png", *OPTIONS, "--strength", -1]
+        self.check_refusal(arguments, "strength must be in [0, 10], got -1\n")
+
+    def test_little_noise_is_said(self, folder):
+        Image.new("RGB", (60, 50), (90, 120, 30)).save("flat.png")
+        result = self.run("flat.png", "clean.png")
+        assert result.exit_code == 0
+        assert "sigma 0.0 (estimated): little noise, the image is nearly unchanged" in result.stdout
+        assert np.array_equal(array("clean.png"), array("flat.png"))
+        assert "little" not in self.run("flat.png", "b.png", "--sigma", 1).stdout
+
+    def test_fast_takes_the_small_networks(self, folder):
+        result = self.run("photos", "clean", "--fast", "--sigma", 15, options=[])
+        assert result.exit_code == 0
+        for name, model in (("a.png", "t10.denoise_color"), ("sub/b.jpg", "t8.denoise_gray")):
+            expected = denoise(Image.open(f"photos/{name}"), 15 / 255, f"conv_fwnet_{model}_fast")
+            assert np.abs(array(f"clean/{name}").astype(int) - np.asarray(expected)).mean() < 1
+        refused = self.run("photos/a.png", "b.png", "--fast")
+        assert refused.exit_code == 2
+        assert refused.stderr == "Error: expected either fast or a model, got both\n"
 
     def test_a_network_for_one_noise_level(self, folder):
         DnCNN(2, 4).save("one.safetensors")

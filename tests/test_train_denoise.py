@@ -164,7 +164,7 @@ class TestStart(Denoise, StartConformance):
         names = [card.name for card in list_models("denoise") if card.name.endswith("denoise_gray")]
         options = ("--start", names[0], *self.STILL, "--steps-per-epoch", "1", "--batch-size", "1")
         network = self.trained(photos, tmp_path / "net", *options, network=())
-        assert about(tmp_path / "net")["notes"]["sigma"] == [0.0, 55.0]
+        assert about(tmp_path / "net")["notes"]["sigma"] == [0.0, 75.0]
         assert network.noise_level_input
 
     @pytest.mark.parametrize(

@@ -50,6 +50,25 @@ class TestUpscale(ImageCommandConformance):
     def save_network(self, path):
         save_sub_pixel(path, 3)
 
+    @pytest.mark.parametrize(
+        ("name", "options", "for_jpeg"),
+        [
+            ("a.png", (), False),
+            ("sub/b.jpg", (), True),
+            ("a.png", ("--jpeg",), True),
+            ("sub/b.jpg", ("--no-jpeg",), False),
+        ],
+    )
+    def test_jpeg_files_have_their_own_networks(self, folder, name, options, for_jpeg):
+        result = self.run(f"photos/{name}", "out.png", "--scale", 2, *options, options=[])
+        assert result.exit_code == 0
+        assert ("without artifacts of JPEG" in result.stdout) == for_jpeg
+        model = "conv_fwnet_t12.upscale_x2_jpeg" if for_jpeg else "conv_fwnet_t19.upscale_x2"
+        image = Image.open(f"photos/{name}")
+        jpeg = options == ("--jpeg",) if options else None
+        for expected in (upscale(image, 2, model), upscale(image, 2, jpeg=jpeg)):
+            assert np.array_equal(np.asarray(opened("out.png")), np.asarray(expected))
+
     def expected(self, image):
         return upscale(image, 3, "net.safetensors")
 

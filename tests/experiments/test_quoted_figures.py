@@ -61,16 +61,17 @@ def test_a_wrong_figure_would_be_found():
 
 @pytest.mark.parametrize("task", ["denoise", "upscale"])
 def test_cards_have_the_measured_figures(task):
-    result = RESULTS[f"{task}-shipped"]
-    rows = [row for row in result.rows if row.quantity == PSNR]
+    results = RESULTS[f"{task}-shipped"], RESULTS["upscale-jpeg"]
     cards = {card.name: card for card in list_models(task)}
-    assert {row.method for row in rows} == set(cards)
     for name, card in cards.items():
         figures = {}
-        for row in result.select(name, PSNR):
+        for row in results["jpeg" in name].select(name, PSNR):
             setting = row.setting
             place = f"BSD68 σ={setting.get('σ')}"
             if task == "upscale":
-                place = f"{setting['images']} ×{setting['scale']}"
+                images = (
+                    setting.get("images") or f"six photos, JPEG of quality {setting['quality']}"
+                )
+                place = f"{images} ×{setting['scale']}"
             figures[f"{place} PSNR"] = f"{row.mean:.2f}"
-        assert {key: f"{value:.2f}" for key, value in card.figures.items()} == figures
+        assert {key: f"{value:.2f}" for key, value in card.figures.items()} == figures != {}

@@ -207,7 +207,7 @@ def test_sigma_out_of_range_is_refused(sigma, hint, network):
 
 def test_sigma_is_what_the_network_sees():
     image = np.random.default_rng(0).random((9, 7))
-    for sigma in (0, 0.2, 1, torch.tensor(0.5), np.float64(0.125)):
+    for sigma in (0.01, 0.2, 1, torch.tensor(0.5), np.float64(0.125)):
         denoiser = restorer(halved(), sigma=float(sigma))
         denoiser.run(Pixels(image[..., None]))
         assert denoiser._only.model.seen == pytest.approx([min(float(sigma), 55 / 255)])
@@ -419,8 +419,8 @@ def test_shipped_networks_remove_noise(channels, known):
 ONE_LEVEL = [card.name for card in fwnet.list_models("denoise") if "_s" in card.name]
 
 
-def test_there_are_six_networks_for_one_level():
-    assert len(ONE_LEVEL) == 6
+def test_the_networks_of_the_paper_are_there():
+    assert len(ONE_LEVEL) == 3
 
 
 @pytest.mark.parametrize("name", ONE_LEVEL)
@@ -459,3 +459,24 @@ def test_noise_beyond_what_networks_know_is_scaled_down():
         for one in (noisy, denoised)
     )
     assert after > before + 10
+
+
+def test_a_network_for_one_level_is_mixed_with_the_image():
+    image = torch.rand(1, 1, 4, 5)
+    for strength in (0.0, 0.5, 1.0, 1.5):
+        mixed = Denoising(0.1, strength=strength).restore(lambda x: 3 * x, image)
+        torch.testing.assert_close(mixed, (1 + 2 * strength) * image)
+
+
+def test_the_strength_is_a_factor_of_what_a_network_is_told():
+    told = []
+
+    def network(x, sigma):
+        told.append(sigma)
+        return x
+
+    image = torch.rand(1, 1, 4, 5)
+    for strength in (0.0, 0.5, 2.0):
+        case = Denoising((0.0, 1.0), tell_sigma=True, strength=strength)
+        assert torch.equal(case.restore(network, image, 0.1), image)
+    assert told == pytest.approx([0.05, 0.2])  # with 0, nothing is left to do

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import fwnet
 from fwnet.cli import app
+from fwnet.experiments.upscale_jpeg import compressed
 from fwnet.imaging import Restorer
 from fwnet.metrics import psnr
 from fwnet.resize import enlarge, shrink
@@ -41,10 +42,12 @@ def decibels(image, truth):
 
 @each_scale
 def test_every_scale_has_its_network(scale):
-    (name,) = Upscaling.default_models(scale=scale).values()
-    assert name in SHIPPED
+    for lossy in (False, True):
+        (name,) = Upscaling.default_models(scale=scale, lossy=lossy).values()
+        assert name in SHIPPED
+        assert name.endswith("_jpeg") == lossy
+        assert Restorer(Upscaling, name).scale == scale
     assert Restorer(Upscaling, scale=scale).scale == scale
-    assert Restorer(Upscaling, name).scale == scale
 
 
 @pytest.mark.parametrize(("scale", "picture"), [(2, data.camera), (3, data.chelsea)])
@@ -58,8 +61,10 @@ def test_it_is_better_than_bicubic(scale, picture):
 @pytest.mark.parametrize("name", SHIPPED)
 def test_every_network_of_the_package_is_better_than_bicubic(name):
     scale = Restorer(Upscaling, name).scale
-    assert name.endswith(f"x{scale}")
+    assert f"_x{scale}" in name
     small, large = small_and_large(data.camera, scale)
+    if name.endswith("_jpeg"):
+        small = torch.from_numpy(np.array(compressed(small.numpy(), 60)))
     result = fwnet.upscale(small.numpy(), scale, name)
     assert decibels(result, large) > decibels(bicubic(small, scale), large) + 0.4
 

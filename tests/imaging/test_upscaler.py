@@ -424,7 +424,7 @@ def test_by_default_the_scale_decides(scale, monkeypatch):
 DENOISERS = {
     "name": "conv_fwnet_t4.denoise_gray_s25",
     "all levels": "conv_fwnet_t16.denoise_gray",
-    "color": "conv_fwnet_t16.denoise_color",
+    "color": "conv_fwnet_t20.denoise_color",
     "network": ConvFWNet(1, 4, noise_level_input=True),
 }
 

@@ -18,6 +18,7 @@ from fwnet.models import VDSR, DnCNN, ImageModel
 from fwnet.restoration import Denoising, Restoration, Upscaling
 
 SIGMA = 25 / 255
+DNCNN = "DnCNN, 17 layers"
 SCALE = 3
 
 # Python code: `make` makes `image` from `picture`, and `work` uses it on `device`.
@@ -46,20 +47,28 @@ for row in range(height):
 
 
 def denoise(options: Options) -> Report:
-    """Compare networks and BM3D on one gray image; then denoise a large picture."""
-    side = 128 if options.quick else 512
-    image = np.random.default_rng(0).normal(128, 25, (side, side, 1)).clip(0, 255).astype(np.uint8)
-    networks: dict[str, str | ImageModel] = {
-        "DnCNN, 17 layers": DnCNN(17),
-        "Conv F-W Net, 16 layers, all σ": "conv_fwnet_t16.denoise_gray",
-        "Conv F-W Net, 4 layers": "conv_fwnet_t4.denoise_gray_s25",
-    }
+    """Compare networks and BM3D on a gray and a color image; then denoise a large picture."""
+    side = 128 if options.quick else 1024
+    draw = np.random.default_rng(0).normal(128, 25, (side, side, 3))
+    image = draw.clip(0, 255).astype(np.uint8)
+    usual, fast = (Denoising.default_models(fast=fast) for fast in (False, True))
     others: dict[str, Callable[[int], object]] = {}
     if options.device.type == "cpu" and importlib.util.find_spec("bm3d") is not None:
-        noisy = torch.from_numpy(image).permute(2, 0, 1)[None] / 255
+        noisy = torch.from_numpy(image[..., :1]).permute(2, 0, 1)[None] / 255
         others["BM3D"] = lambda _: denoise_bm3d(noisy, SIGMA, num_threads=0)
-    report = _compare(Denoising, image, networks, others, options, sigma=SIGMA)
-    height, width = (300, 400) if options.quick else (3000, 4000)
+    report = options.report(Denoising.name, baseline=DNCNN)
+    for channels in (1, 3):
+        networks: dict[str, str | ImageModel] = {
+            DNCNN: DnCNN(17, in_channels=channels),
+            "the default network": usual[channels],
+            "with --fast": fast[channels],
+        }
+        if channels == 1:
+            networks["Conv F-W Net, 4 layers"] = "conv_fwnet_t4.denoise_gray_s25"
+        seen = image[..., :channels]
+        _compare(report, Denoising, seen, networks, others, options, sigma=SIGMA)
+        others = {}
+    height, width = (300, 400) if options.quick else (4000, 6000)
     work = "fwnet.denoise(image, device=device)"
     photo = photo_alone(height, width, options.device, work, ADD_NOISE)
     size = f"{height * width / 1e6:g} megapixels"
@@ -77,7 +86,8 @@ def upscale(options: Options) -> Report:
         "Conv F-W Net, 19 layers, sub-pixel": "conv_fwnet_t19.upscale_x3",
         "Conv F-W Net, 4 layers, sub-pixel": "conv_fwnet_t4.upscale_x3",
     }
-    report = _compare(Upscaling, image, networks, {}, options, scale=SCALE)
+    report = options.report(Upscaling.name, baseline=next(iter(networks)))
+    _compare(report, Upscaling, image, networks, {}, options, scale=SCALE)
     height, width = (100, 133) if options.quick else (1000, 1333)
     work = f"fwnet.upscale(image, {SCALE}, device=device)"
     photo = photo_alone(height, width, options.device, work)
@@ -87,33 +97,33 @@ def upscale(options: Options) -> Report:
 
 
 def _compare(
+    report: Report,
     kind: type[Restoration],
     image: np.ndarray,
     networks: dict[str, str | ImageModel],
     others: dict[str, Callable[[int], object]],
     options: Options,
     **asked: Any,
-) -> Report:
+) -> None:
     """Time networks and other methods on one image; the first network is the baseline."""
-    report = options.report(kind.name, baseline=next(iter(networks)))
     pixels, scale = Pixels(image), asked.get("scale", 1)
     candidates: dict[str, Callable[[int], object]] = {}
     for name, network in networks.items():
         restorer = Restorer(kind, network, device=options.device, **asked)
         candidates[name] = lambda _, restorer=restorer: restorer.run(pixels)  # type: ignore[misc]
-    report.rows = compare(
-        f"a gray image of {len(image)} × {len(image)} pixels"
-        + (f", {scale} times as high and wide" if scale > 1 else ""),
+    group = f"a {'gray' if image.shape[2] == 1 else 'color'} image of {len(image)} × {len(image)} "
+    rows = compare(
+        f"{group}pixels" + (f", {scale} times as high and wide" if scale > 1 else ""),
         candidates | others,
         options,
         rounds=3 if options.quick else 5,
         warmup=1,
     )
     megapixels = (scale * len(image)) ** 2 / 1e6
-    report.notes["seconds per megapixel of the result"] = {
-        row.name: row.milliseconds / 1e3 / megapixels for row in report.rows
+    report.rows += rows
+    report.notes[f"seconds per megapixel of the result, {group}pixels"] = {
+        row.name: row.milliseconds / 1e3 / megapixels for row in rows
     }
-    return report
 
 
 def photo_alone(

@@ -77,6 +77,14 @@ class NetworkOptions:
         flags=("--p",),
     )
     fixed_p: bool = option(False, "Do not learn p.", flags=("--fixed-p",))
+    radius: float | None = option(
+        None, "Radius of the ball, or its initial value.", shown="1; 2 with --reduction 2"
+    )
+    learn_radius: bool | None = option(
+        None,
+        "Learn a radius for every layer.",
+        shown="only with --reduction 2",
+    )
     batch_norm: bool | None = option(None, "Batch normalization.")
 
 

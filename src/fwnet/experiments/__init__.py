@@ -33,6 +33,7 @@ NAMES = (  # as on the command line; each has a file of that name
     "upscale-ablation",
     "upscale-exponent",
     "upscale-shipped",
+    "upscale-jpeg",
 )
 EXPERIMENTS: dict[str, Experiment] = {
     name: importlib.import_module(f"{__name__}.{name.replace('-', '_')}").EXPERIMENT

@@ -62,6 +62,7 @@ def measure(lab: Lab, result: Result) -> None:
     jobs = [
         ShippedTest(card.name, card.sha256, card.trained_for, "small" if lab.quick else "t91")
         for card in list_models("upscale")
+        if "jpeg_quality" not in card.trained_for
     ]
     for job, record in zip(jobs, lab.runner.run(jobs), strict=True):
         add_tests(result, job.name, job.task, [record])

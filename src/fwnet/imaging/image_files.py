@@ -4,7 +4,7 @@ import re
 import stat
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -14,7 +14,14 @@ from PIL import Image, UnidentifiedImageError
 from fwnet import files
 from fwnet.data import to_gray
 from fwnet.imaging.metadata import Metadata, read_metadata
-from fwnet.imaging.pixels import ImageError, Pixels, white_level, with_bits, without_inks
+from fwnet.imaging.pixels import (
+    ImageError,
+    Pixels,
+    is_lossy,
+    white_level,
+    with_bits,
+    without_inks,
+)
 from fwnet.imaging.sixteen_bits import (
     is_deep_png,
     is_deep_tiff,
@@ -165,8 +172,9 @@ def _read(path: Path) -> ImageFile:
             if is_deep:
                 file.seek(0)
                 return ImageFile(Pixels.of_channels(read_png(file)), about, notes)
+            lossy = is_lossy(image)
             image, about = without_inks(image, about)
-            return ImageFile(Pixels.of_pillow(image), about, notes)
+            return ImageFile(replace(Pixels.of_pillow(image), lossy=lossy), about, notes)
 
 
 def _notes(image: Image.Image) -> tuple[str, ...]:

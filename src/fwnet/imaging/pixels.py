@@ -35,10 +35,12 @@ class Pixels:
     Attributes:
         colors: (h, w, 1) or (h, w, 3): uint8, uint16, or floating point in [0, 1].
         alpha: Opacity, (h, w), of the same dtype as the colors; None if all is opaque.
+        lossy: Whether it was compressed as JPEG.
     """
 
     colors: np.ndarray
     alpha: np.ndarray | None = None
+    lossy: bool = False
 
     @classmethod
     def of_channels(cls, array: np.ndarray) -> Pixels:
@@ -132,6 +134,11 @@ def without_inks(image: Image.Image, about: Metadata) -> tuple[Image.Image, Meta
     return image.convert("RGB"), plain
 
 
+def is_lossy(image: Image.Image) -> bool:
+    """Return whether an image was read from a JPEG file."""
+    return image.format in ("JPEG", "MPO")  # MPO: a JPEG with previews
+
+
 def map_images(image: AnyImage, function: Callable[[Pixels], Pixels]) -> AnyImage:
     """Apply a function to each image; return the same type, dtype and channels as given.
 
@@ -152,7 +159,7 @@ def map_images(image: AnyImage, function: Callable[[Pixels], Pixels]) -> AnyImag
 
 def _map_pillow(image: Image.Image, function: Callable[[Pixels], Pixels]) -> Image.Image:
     shown, about = without_inks(image, Metadata(profile=image.info.get("icc_profile")))
-    new = function(Pixels.of_pillow(shown)).pillow()
+    new = function(replace(Pixels.of_pillow(shown), lossy=is_lossy(image))).pillow()
     if image.mode == "I":
         new = new.convert("I")
     # A transparent color has become alpha, and the profile of inks is not that of RGB.

@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,11 @@ class _Network:
     tile: int
     device: torch.device
 
+    @property
+    def sees(self) -> int:
+        """The number of channels of its images."""
+        return self.model.in_channels
+
     def __call__(self, x: Tensor, sigma: float | None = None) -> Tensor:
         dtype = next((weight.dtype for weight in self.model.parameters()), x.dtype)
         x = x.to(self.device, dtype).contiguous(memory_format=torch.channels_last)
@@ -76,8 +81,7 @@ class _Network:
         if self.restoration.luma:
             return self._tiled(self._restore_luma, colors, colors.shape[2], sigma, progress, stage)
         # A network for gray images sees the channels of a color image one by one.
-        group = self.model.in_channels
-        return self._tiled(self._restore_seen, colors, group, sigma, progress, stage)
+        return self._tiled(self._restore_seen, colors, self.sees, sigma, progress, stage)
 
     def baseline(self, colors: np.ndarray) -> np.ndarray:
         """Return what (h, w, channels) becomes without the network."""
@@ -143,7 +147,7 @@ class Restorer:
             own device.
         tile: Side of the tiles that large images are cut into, in pixels of the image. None for a
             size that suits the device.
-        asked: What to do, by the names of the kind's options: `sigma` or `scale`.
+        asked: What to do, by the names of the kind's options: `sigma`, `fast`, `scale`, `jpeg`.
     """
 
     def __init__(
@@ -160,19 +164,22 @@ class Restorer:
         if device is None and isinstance(model, ImageModel):
             device = next((weight.device for weight in model.parameters()), None)
         self.device = choose_device(device)
-        self._names = kind.default_models(**asked) if model is None else {}
-        self._loaded: dict[int, _Network] = {}  # by the number of channels
-        self._only: _Network | None = None
-        if model is not None:
-            self._only = self._prepare(_trained(model))
-        elif len(self._names) == 1:
-            self._only = self._network_for(*self._names)
+        for name in kind.choices:
+            if model is not None and asked.get(name) not in (None, False):
+                raise ImageError(f"expected either {name} or a model, got both")
+        self._only = None if model is None else self._prepare(_trained(model))
+        self._defaults: dict[bool, dict[int, str]] = {}  # for images that were compressed or not
+        if model is None:
+            self._defaults = {
+                lossy: kind.default_models(lossy=lossy, **asked) for lossy in (False, True)
+            }
+        self._loaded: dict[str, _Network] = {}  # by name
 
     @property
     def scale(self) -> int:
         """Scale factor of results, the same for all default networks."""
-        network = self._only or self._network_for(next(iter(self._loaded or self._names)))
-        return network.restoration.scale
+        network = self._only or next(iter(self._loaded.values()), None)
+        return (network or self._default(next(iter(self._defaults[False])))).restoration.scale
 
     @property
     def unused_sigma_hint(self) -> str | None:
@@ -188,13 +195,14 @@ class Restorer:
     ) -> Restored:
         """Restore one image; `progress` is called after every tile, with this `stage`."""
         first, *others = np.moveaxis(pixels.colors, 2, 0)
-        sees_gray = self._only is None or self._only.model.in_channels == 1
+        sees_gray = 1 in self._defaults[False] if not self._only else self._only.sees == 1
         if sees_gray and others and all(np.array_equal(first, other) for other in others):
             # Noise that is the same in all channels would look like a part of the image.
-            result = self.run(Pixels(pixels.colors[..., :1], pixels.alpha), progress, stage)
+            gray = replace(pixels, colors=pixels.colors[..., :1])
+            result = self.run(gray, progress, stage)
             colors = np.repeat(result.pixels.colors, 3, axis=2)
             return Restored(Pixels(colors, result.pixels.alpha), result.sigma, result.restoration)
-        network = self._network_for(pixels.colors.shape[2])
+        network = self._network_for(pixels.colors.shape[2], pixels.lossy)
         height, width = (network.restoration.scale * side for side in pixels.colors.shape[:2])
         if network.restoration.scale > 1 and height * width > LARGEST_RESULT:
             raise ImageError(
@@ -220,17 +228,21 @@ class Restorer:
         """Return what (h, w, channels) becomes without a network."""
         return self._network_for(colors.shape[2]).baseline(colors)
 
-    def _network_for(self, channels: int) -> _Network:
-        if self._only is None:
-            if channels not in self._loaded:
-                self._loaded[channels] = self._prepare(load_trained(self._names[channels]))
-            return self._loaded[channels]
-        if self._only.model.in_channels > channels:
+    def _network_for(self, channels: int, lossy: bool = False) -> _Network:
+        network = self._only or self._default(channels, lossy)
+        if network.sees > channels:
             raise ImageError(
-                f"the network is for color images ({self._only.model.in_channels} channels), got a "
-                "gray one: choose a network for gray images, or no model"
+                f"the network is for color images ({network.sees} channels), got a gray one: "
+                "choose a network for gray images, or no model"
             )
-        return self._only
+        return network
+
+    def _default(self, channels: int, lossy: bool = False) -> _Network:
+        names = self._defaults[lossy]
+        name = names[channels if channels in names else next(iter(names))]
+        if name not in self._loaded:
+            self._loaded[name] = self._prepare(load_trained(name))
+        return self._loaded[name]
 
     def _prepare(self, trained: TrainedModel) -> _Network:
         restoration = self.kind.for_network(trained, **self.asked)
@@ -293,6 +305,8 @@ def denoise(
     sigma: float | None = None,
     model: str | Path | ImageModel | None = None,
     *,
+    strength: float = 1.0,
+    fast: bool = False,
     device: str | torch.device | None = None,
     tile: int | None = None,
     progress: ProgressCallback | None = None,
@@ -316,15 +330,18 @@ def denoise(
             equal channels counts as gray. A network for gray images is applied to each channel of a
             color image; one for color refuses gray images, because it would take noise that is the
             same in all channels for a part of the image.
+        strength: How much noise to remove, a factor of σ: 0 for none, 0.5 for less, 2 for more. A
+            network for one noise level is mixed with the image instead.
+        fast: Whether to use small networks by default, which take a fifth of the time and have
+            about 0.3 dB less.
         device: Where to compute. None for a CUDA device if there is one; for an `ImageModel`, its
             own device.
         tile: Side of a tile, which bounds the memory; None for a size that suits the device.
         progress: Called with a `fwnet.progress.Progress` after every tile.
     """
     sigma = None if sigma is None else float(sigma)
-    return restore(
-        Denoising, image, model, device=device, tile=tile, progress=progress, sigma=sigma
-    )
+    asked = {"sigma": sigma, "strength": strength, "fast": fast}
+    return restore(Denoising, image, model, device=device, tile=tile, progress=progress, **asked)
 
 
 def upscale(
@@ -332,6 +349,7 @@ def upscale(
     scale: int | None = None,
     model: str | Path | ImageModel | None = None,
     *,
+    jpeg: bool | None = None,
     device: str | torch.device | None = None,
     tile: int | None = None,
     progress: ProgressCallback | None = None,
@@ -350,10 +368,11 @@ def upscale(
         model: A name from `fwnet.list_models`, the path of a file that `Model.save` wrote, or an
             `ImageModel` for one channel: either one whose result is `scale` times as large, or one
             that improves bicubically enlarged images. None for a shipped network of this scale.
+        jpeg: Whether the default network is one that also removes the artifacts of JPEG. None to
+            use it for PIL images from JPEG files.
         device: As for `denoise`.
         tile: Side of a tile in pixels of the given image, as for `denoise`.
         progress: As for `denoise`.
     """
-    return restore(
-        Upscaling, image, model, device=device, tile=tile, progress=progress, scale=scale
-    )
+    asked = {"scale": scale, "jpeg": jpeg}
+    return restore(Upscaling, image, model, device=device, tile=tile, progress=progress, **asked)

@@ -96,6 +96,7 @@ class Restoration(ABC):
         recipe: Networks and settings.
         apply_options: A dataclass of `option` fields: the command's own options.
         train_options: The same for the training command.
+        choices: Those of `apply_options` that choose among the shipped networks.
         scale: The result is `scale` times the height and width of the image.
         luma: Whether the network sees only Y of YCbCr; chroma comes from `baseline`.
         sigma: The known noise level of images to restore; None to estimate it where it is needed.
@@ -115,6 +116,7 @@ class Restoration(ABC):
     recipe: ClassVar[Recipe]
     apply_options: ClassVar[type] = NoOptions
     train_options: ClassVar[type] = NoOptions
+    choices: ClassVar[tuple[str, ...]] = ()
     luma: ClassVar[bool] = False
     scale: int = 1
     sigma: float | None = None
@@ -144,8 +146,13 @@ class Restoration(ABC):
 
     @classmethod
     @abstractmethod
-    def default_models(cls, **asked: Any) -> dict[int, str]:
-        """Return names of shipped networks by the number of channels they see."""
+    def default_models(cls, *, lossy: bool = False, **asked: Any) -> dict[int, str]:
+        """Return names of shipped networks by the number of channels they see.
+
+        Args:
+            lossy: Whether the images were compressed as JPEG.
+            asked: By the names of `apply_options`.
+        """
 
     @classmethod
     def from_command_line(cls, **options: Any) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from fwnet.zoo import TrainedModel
 
 DEFAULT_SCALE = 3
 MODELS = {scale: f"conv_fwnet_t19.upscale_x{scale}" for scale in (2, 3, 4)}
+JPEG_MODELS = {scale: f"conv_fwnet_t12.upscale_x{scale}_jpeg" for scale in MODELS}
 SMALLER_COPIES = (0.9, 0.8, 0.7, 0.6)  # of the height and width
 VALIDATED_AT = (50, 75, 100)  # qualities of JPEG; those in the interval are used
 LEAST_CROP = 3  # in multiples of the scale: something must remain without the border
@@ -105,6 +106,12 @@ class ApplyOptions:
         "the network.",
         shown="3; with --model, the network's",
     )
+    jpeg: bool | None = option(
+        None,
+        "Use the default network that also removes the artifacts of JPEG, or the one for images "
+        "without them, which keeps more detail.",
+        shown="--jpeg for JPEG files, else --no-jpeg",
+    )
 
 
 @dataclass(frozen=True)
@@ -158,7 +165,7 @@ class Upscaling(Restoration):
     does = "enlarges"
     help = "Enlarge images with a trained network."
     notes = NOTES
-    model_shown = f"{MODELS[2]}, _x3 or _x4, by --scale"
+    model_shown = f"{MODELS[2]}, _x3 or _x4, by --scale; {JPEG_MODELS[2]} … for JPEG files"
     train_help = "Train a super-resolution network on a folder of sharp images."
     data_shown = "T91, which you must supply, and Berkeley images"
     start_help = " The network may be for another scale."
@@ -168,6 +175,7 @@ class Upscaling(Restoration):
     recipe = RECIPE
     apply_options = ApplyOptions
     train_options = TrainOptions
+    choices = ("jpeg",)
     luma = True
 
     def __post_init__(self) -> None:
@@ -199,7 +207,8 @@ class Upscaling(Restoration):
             )
         if known is not None and scale not in (None, known):
             raise FwnetError(f"scale must be {known}, that of {trained.name}, got {scale}")
-        return cls(known or scale, network.scale > 1)
+        quality = trained.facts.get("jpeg_quality")
+        return cls(known or scale, network.scale > 1, jpeg_quality=quality)
 
     @classmethod
     def from_options(
@@ -229,13 +238,14 @@ class Upscaling(Restoration):
         return cls(scale, network.scale > 1, copies, quality)
 
     @classmethod
-    def default_models(cls, **asked: Any) -> dict[int, str]:
-        """Return the shipped network for a scale."""
+    def default_models(cls, *, lossy: bool = False, **asked: Any) -> dict[int, str]:
+        """Return the shipped network for a scale, and for JPEG if that is asked for or `lossy`."""
         scale = asked.get("scale")
         scale = DEFAULT_SCALE if scale is None else check_integer("scale", scale, 2)
         if scale not in MODELS:
             raise FwnetError(f"scale must be 2, 3 or 4 without a model, got {scale}")
-        return {1: MODELS[scale]}
+        jpeg = lossy if asked.get("jpeg") is None else asked["jpeg"]
+        return {1: (JPEG_MODELS if jpeg else MODELS)[scale]}
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -347,7 +357,8 @@ class Upscaling(Restoration):
 
     def describe(self, width: int, height: int, sigma: float | None) -> str:  # noqa: ARG002
         """Describe a result by its size before and after."""
-        return f"{width // self.scale} × {height // self.scale} to {width} × {height}"
+        kind = "" if self.jpeg_quality is None else ", without artifacts of JPEG"
+        return f"{width // self.scale} × {height // self.scale} to {width} × {height}{kind}"
 
 
 def compressed(luma: Tensor, quality: Tensor, corner: tuple[int, int] = (0, 0)) -> Tensor:
