@@ -72,6 +72,16 @@ FORMATS = {
 # Formats that Pillow recognizes, but reads only with other programs or not at all.
 NOT_IMAGES = ("BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF")
 
+# Pillow would find the preview in some of these.
+RAW_SUFFIXES = (
+    ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dng", ".erf", ".iiq", ".kdc", ".mef", ".mos", ".mrw",
+    ".nef", ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f",
+)  # fmt: skip
+RAW_PROBLEM = "camera raw files are not supported: export as TIFF or JPEG first"
+
+HEIF_SUFFIXES = (".heic", ".heics", ".heif", ".heifs", ".hif")
+HEIF_BRANDS = (b"hei", b"hev", b"mif1", b"msf1")
+
 
 @dataclass(frozen=True)
 class ImageFile:
@@ -92,7 +102,13 @@ class ImageFile:
 def is_readable_suffix(path: Path) -> bool:
     """Return whether a suffix belongs to a format that images are read from."""
     kind = Image.registered_extensions().get(path.suffix.lower())
-    return kind in Image.OPEN and kind not in NOT_IMAGES
+    is_known = kind in Image.OPEN and kind not in NOT_IMAGES
+    return is_known or path.suffix.lower() in HEIF_SUFFIXES  # which may lack their plugin
+
+
+def is_raw_suffix(path: Path) -> bool:
+    """Return whether a suffix belongs to the raw files of a camera."""
+    return path.suffix.lower() in RAW_SUFFIXES
 
 
 def is_writable_suffix(path: Path) -> bool:
@@ -117,7 +133,9 @@ def check_size(path: Path, width: int, height: int) -> None:
 
 
 def read_image(path: Path) -> ImageFile:
-    """Read the first image of a file in any format that Pillow or tifffile reads.
+    """Read the first image of a file.
+
+    Formats are those of Pillow and tifffile, and HEIC with the package pillow-heif.
 
     All bits of 16-bit images are kept. Palettes become RGB or, with transparent colors, RGBA. CMYK
     becomes RGB, by its profile if it has one.
@@ -130,6 +148,8 @@ def read_image(path: Path) -> ImageFile:
             raise ImageError(f"{path} is not a file")
         if status.st_size == 0:
             raise ImageError(f"{path} is empty")
+        if is_raw_suffix(path):
+            raise ImageError(RAW_PROBLEM)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about large images and damaged EXIF
             return _read(path)
@@ -146,7 +166,7 @@ def _read(path: Path) -> ImageFile:
     with path.open("rb") as file:
         is_deep = is_deep_png(file)
         try:
-            image: Image.Image = Image.open(file)
+            image = _opened(file)
         except UnidentifiedImageError:
             if path.suffix.lower() not in (".tif", ".tiff"):
                 raise
@@ -169,11 +189,30 @@ def _read(path: Path) -> ImageFile:
             return ImageFile(Pixels.of_pillow(image), about, notes)
 
 
+def _opened(file: BinaryIO) -> Image.Image:
+    """Open an image with Pillow, or with its plugin for HEIC."""
+    try:
+        return Image.open(file)
+    except UnidentifiedImageError:
+        file.seek(4)
+        if file.read(4) != b"ftyp" or not file.read(4).startswith(HEIF_BRANDS):
+            raise
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError as error:
+        raise ImageError("HEIC needs pillow-heif: pip install '.[heif]' in the clone") from error
+    register_heif_opener()
+    file.seek(0)
+    return Image.open(file)
+
+
 def _notes(image: Image.Image) -> tuple[str, ...]:
+    bits = image.info.get("bit_depth", 8)  # of HEIC
+    notes = [] if bits == 8 else [f"8 of {bits} bits per channel are used"]
     frames = getattr(image, "n_frames", 1)
-    if frames == 1 or image.format == "MPO":  # the other images of an MPO file are previews
-        return ()
-    return (f"only the first of {frames} images is used",)
+    if frames > 1 and image.format != "MPO":  # the other images of an MPO file are previews
+        notes.append(f"only the first of {frames} images is used")
+    return tuple(notes)
 
 
 def _what_is_wrong(error: Exception) -> str:
