@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
 import torch
 from PIL import Image, ImageCms
 from skimage import data
@@ -209,6 +210,22 @@ class ImageCommandConformance:
             assert tags[0x0112] == 8
             assert np.array_equal(np.asarray(result), self.expected(np.asarray(image)))
 
+    def test_all_pages_of_a_stack(self, folder):
+        stack = np.stack([data.camera()[top : top + 20, :30] for top in (0, 100, 200)])
+        text = "ImageJ=1.53t\nimages=3\nslices=3\n"
+        options = {"photometric": "minisblack", "description": text, "metadata": None}
+        tifffile.imwrite("a.tif", stack, **options)
+        result = self.run("a.tif", "b.tif", "--compare", *self.given)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout.startswith("a.tif: 3 pages, ")
+        with tifffile.TiffFile("b.tif") as file:
+            assert file.pages.first.description == text.strip()
+            assert np.array_equal(file.asarray(), [self.expected(page) for page in stack])
+        assert np.array_equal(np.split(array("b-compare.png"), 2, axis=1)[1], array("b.tif"))
+        result = self.run("a.tif", "b.png", *self.given)
+        assert result.stderr == "Warning: a.tif: only the first of 3 images is used.\n"
+        assert np.array_equal(array("b.png"), self.expected(stack[0]))
+
     def check_default_tile(self, picture, options):
         """It gives what one tile for the whole image gives."""
         Image.fromarray(picture()[:20, :450]).save("wide.png")
@@ -311,6 +328,26 @@ class FilesConformance(ImageCommandConformance):
         assert self.run("photos", "out").exit_code == 0
         assert opened("out/a.png").size == self.size(50, 40)
         assert opened("out/a.avif.png").size == self.size(40, 50)
+
+    @pytest.mark.parametrize("kind", ["NumPy", "CPU"])
+    def test_a_page_that_fails_leaves_nothing(self, folder, monkeypatch, kind):
+        error, remedy = NO_MEMORY[kind]
+        pages = np.zeros((3, 20, 30), np.float32)
+        tifffile.imwrite("a.tif", pages, photometric="minisblack")
+        working, calls = Restorer.run, []
+
+        def fail_second(*arguments):
+            calls.append(arguments)
+            if len(calls) == 2:
+                raise error
+            return working(*arguments)
+
+        monkeypatch.setattr(Restorer, "run", fail_second)
+        line = f"a.tif: there is not enough memory: {remedy}\n"
+        self.check_refusal(["a.tif", "b.tif", *OPTIONS], line)
+        pages[2] = np.nan
+        tifffile.imwrite("a.tif", pages, photometric="minisblack")
+        self.check_refusal(["a.tif", "b.tif", *OPTIONS], "a.tif: an image must be finite, got NaN")
 
     def test_comparisons_of_equal_stems(self, folder):
         Path("many").mkdir()

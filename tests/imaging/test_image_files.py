@@ -344,7 +344,7 @@ def test_cmyk_becomes_rgb(tmp_path):
     assert read_image(tmp_path / "x.tif").about.profile is None
 
 
-@pytest.mark.parametrize("suffix", [".gif", ".tif", ".webp", ".png"])
+@pytest.mark.parametrize("suffix", [".gif", ".webp", ".png"])
 def test_of_several_images_the_first_is_used(tmp_path, suffix):
     frames = [Image.new("RGB", (9, 7), color) for color in ("red", "lime", "blue")]
     frames[0].save(tmp_path / f"x{suffix}", save_all=True, append_images=frames[1:])

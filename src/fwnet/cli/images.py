@@ -27,7 +27,8 @@ Folders are searched with their subfolders. If OUT is a folder, each result gets
 input, in the same subfolder: photos/a/1.png of the input photos/ becomes OUT/a/1.png or, if there \
 are several inputs, OUT/photos/a/1.png. \
 Formats that cannot be written (HEIC, AVIF, GIF) become .png: a.heic becomes a.png, or a.heic.png \
-if another input becomes a.png. JPEG files are written with quality 95. HEIC needs pillow-heif: \
+if another input becomes a.png. JPEG files are written with quality 95. A TIFF keeps all its pages \
+if the result is a TIFF; otherwise the first is used. HEIC needs pillow-heif: \
 pip install '.\\[heif]' in the clone.
 
 Files of a folder that are not images are listed in one line and skipped. An image that cannot be \

@@ -1,10 +1,12 @@
 """`restore_files`: image files restored one by one, behind `fwnet denoise` and `fwnet upscale`."""
 
 import glob
+import itertools
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,19 +19,23 @@ from fwnet.checks import check_integer
 from fwnet.files import why_not_writable
 from fwnet.imaging.image_files import (
     RAW_PROBLEM,
+    ImageFile,
     check_size,
     check_suffix,
     is_raw_suffix,
     is_readable_suffix,
+    is_tiff_suffix,
     is_writable_suffix,
     one_line,
+    only_first,
     read_image,
     write_image,
+    write_pages,
     write_whole,
 )
 from fwnet.imaging.metadata import Metadata
 from fwnet.imaging.pixels import ImageError, Pixels, with_bits
-from fwnet.imaging.restorer import Restorer
+from fwnet.imaging.restorer import Restored, Restorer
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.restoration import Restoration
 
@@ -45,9 +51,9 @@ class RestoredFile:
     Attributes:
         source: The input file.
         place: The file of the result.
-        width: Width of the result in pixels.
+        width: Width of the result in pixels; of several pages, the first counts.
         height: Height of the result in pixels.
-        description: Size and noise level in words.
+        description: Pages, size and noise level in words.
         sigma: The noise level given to the network; None for a network without that input.
         seconds: How long it took, with reading and writing.
         notes: What was not read or could not be written, in words.
@@ -323,9 +329,17 @@ def _outcome(
     try:
         if job.problem is not None:
             raise ImageError(job.problem)
-        return _restore(job, restorer, force, stage, progress)
+        with _reported_memory(job.source):
+            return _restore(job, restorer, force, stage, progress)
     except ImageError as error:
         return FailedFile(job.source, str(error))
+
+
+@contextmanager
+def _reported_memory(source: Path) -> Iterator[None]:
+    """Turn errors about too little memory into those of the file."""
+    try:
+        yield
     except (MemoryError, RuntimeError) as error:
         # NumPy could not hold the result, or torch a tile; on a CPU, torch has no class for that.
         words = ("DefaultCPUAllocator", "not enough memory")
@@ -334,7 +348,7 @@ def _outcome(
             raise
         whole = isinstance(error, MemoryError)
         remedy = "the whole result must fit" if whole else "try a smaller --tile"
-        return FailedFile(job.source, f"{job.source}: there is not enough memory: {remedy}")
+        raise ImageError(f"{source}: there is not enough memory: {remedy}") from error
 
 
 def _restore(
@@ -345,6 +359,49 @@ def _restore(
         if place is not None:
             _check_place(place, force)
     read = read_image(job.source)
+    count = len(read.pages) if is_tiff_suffix(job.place) else 1
+
+    def restored_page(number: int, read: ImageFile) -> tuple[Restored, Metadata]:
+        words = f"{stage}, page {number} of {count}" if count > 1 else stage
+        return _restored(job, read, restorer, words, progress)
+
+    def other_pages() -> Iterator[tuple[Pixels, Metadata]]:
+        for number, page in enumerate(read.pages[1:], 2):
+            with _reported_memory(job.source):
+                other, its = restored_page(number, read_image(job.source, page))
+            yield other.pixels, its
+
+    restored, about = restored_page(1, read)
+    notes = list(read.notes)
+    if count > 1 or (is_tiff_suffix(job.place) and read.description is not None):
+        num_bytes = count * restored.pixels.channels().nbytes
+        pages = itertools.chain([(restored.pixels, about)], other_pages())
+        write_pages(job.place, pages, num_bytes, read.description)
+    else:
+        notes += [only_first(len(read.pages))] if len(read.pages) > 1 else []
+        notes += write_image(job.place, restored.pixels, about)
+    if job.compared is not None:
+        before = restorer.baseline(read.pixels.colors)
+        _write_comparison(job.compared, before, restored.pixels.colors, about)
+    height, width = restored.pixels.colors.shape[:2]
+    words = restored.restoration.describe(width, height, restored.sigma)
+    return RestoredFile(
+        job.source,
+        job.place,
+        width,
+        height,
+        f"{count} pages, {words}" if count > 1 else words,
+        restored.sigma,
+        time.monotonic() - start,
+        tuple(notes),
+        job.compared,
+    )
+
+
+def _restored(
+    job: Job, read: ImageFile, restorer: Restorer, stage: str, progress: ProgressCallback
+) -> tuple[Restored, Metadata]:
+    """Return the result of one image and its metadata."""
     height, width = (restorer.scale * length for length in read.pixels.colors.shape[:2])
     check_size(job.place, width, height)
     progress(Progress(stage, 0, height * width, "pixels"))
@@ -355,21 +412,7 @@ def _restore(
     about = read.about
     if restorer.scale > 1:
         about = about.enlarged(width, height, restorer.scale)
-    notes = write_image(job.place, restored.pixels, about)
-    if job.compared is not None:
-        before = restorer.baseline(read.pixels.colors)
-        _write_comparison(job.compared, before, restored.pixels.colors, about)
-    return RestoredFile(
-        job.source,
-        job.place,
-        width,
-        height,
-        restored.restoration.describe(width, height, restored.sigma),
-        restored.sigma,
-        time.monotonic() - start,
-        (*read.notes, *notes),
-        job.compared,
-    )
+    return restored, about
 
 
 def _check_place(place: Path, force: bool) -> None:
