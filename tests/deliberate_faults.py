@@ -555,6 +555,24 @@ FAULTS = [
         "tests/imaging/test_file_lists.py",
     ),
     Fault(
+        "imaging/restored_files.py",
+        "wanted[_resolved(job.place)] > 1 and",
+        "wanted[_resolved(job.place)] > 2 and",
+        "tests/imaging/test_file_lists.py",
+    ),
+    Fault(
+        "imaging/image_files.py",
+        "text if count == len(pages) else None",
+        "text",
+        "tests/imaging/test_pages.py",
+    ),
+    Fault(
+        "imaging/sixteen_bits.py",
+        "contiguous=text is not None",
+        "contiguous=False",
+        "tests/imaging/test_pages.py",
+    ),
+    Fault(
         "imaging/color.py",
         "return (16 + 219 * gray) / 255",
         "return (16 + 224 * gray) / 255",

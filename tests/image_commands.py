@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tifffile
 import torch
 from PIL import Image, ImageCms
 from skimage import data
@@ -25,7 +26,8 @@ OPTIONS = ("--model", "net.safetensors", "--device", "cpu")
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
 
 BAD_ARGUMENTS = {
-    "tile is zero": (["--tile", "0"], "tile must be an integer >= 1, got 0"),
+    "tile is small": (["--tile", "31"], "tile must be an integer >= 32, got 31"),
+    "keep or replace": (["--force", "--skip-existing"], "expected --force or --skip-existing, got"),
     "model is missing": (["--model", "no.safetensors"], "no.safetensors does not exist"),
     "model is unknown": (["--model", "nosuch"], "no model and no file is called 'nosuch'"),
     "model is an image": (["--model", "photos/a.png"], "photos/a.png is not a whole safetensors"),
@@ -43,6 +45,11 @@ BAD_PLACES = {
         ["photos/a.png", "net.safetensors/x.png"],
         "cannot write net.safetensors/x.png: ",
     ),
+    "folder named like an image": (
+        ["photos/a.png", "photos/sub/b.jpg", "x.png"],
+        "several files go into a folder, and x.png is named like an image",
+    ),
+    "camera raw": (["photos/../IMG.NEF", "out.png"], "photos/../IMG.NEF: camera raw files are not"),
     "no images": (["empty", "out"], "empty has no images in it"),
 }
 
@@ -122,7 +129,7 @@ class ImageCommandConformance:
         (folder / "photos" / "text.txt").write_text("no image, and not called one")
         result = self.run("photos", "out")
         assert result.exit_code == 0
-        assert result.stderr == ""
+        assert result.stderr == "1 file skipped: text.txt.\n"
         assert len(result.stdout.splitlines()) == 2
         found = sorted(path.as_posix() for path in Path("out").rglob("*") if path.is_file())
         assert found == ["out/a.png", "out/sub/b.jpg"]
@@ -203,6 +210,22 @@ class ImageCommandConformance:
             assert tags[0x0112] == 8
             assert np.array_equal(np.asarray(result), self.expected(np.asarray(image)))
 
+    def test_all_pages_of_a_stack(self, folder):
+        stack = np.stack([data.camera()[top : top + 20, :30] for top in (0, 100, 200)])
+        text = "ImageJ=1.53t\nimages=3\nslices=3\n"
+        options = {"photometric": "minisblack", "description": text, "metadata": None}
+        tifffile.imwrite("a.tif", stack, **options)
+        result = self.run("a.tif", "b.tif", "--compare", *self.given)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout.startswith("a.tif: 3 pages, ")
+        with tifffile.TiffFile("b.tif") as file:
+            assert file.pages.first.description == text.strip()
+            assert np.array_equal(file.asarray(), [self.expected(page) for page in stack])
+        assert np.array_equal(np.split(array("b-compare.png"), 2, axis=1)[1], array("b.tif"))
+        result = self.run("a.tif", "b.png", *self.given)
+        assert result.stderr == "Warning: a.tif: only the first of 3 images is used.\n"
+        assert np.array_equal(array("b.png"), self.expected(stack[0]))
+
     def check_default_tile(self, picture, options):
         """It gives what one tile for the whole image gives."""
         Image.fromarray(picture()[:20, :450]).save("wide.png")
@@ -214,7 +237,7 @@ class ImageCommandConformance:
 
     def test_small_tiles_change_next_to_nothing(self, folder):
         assert self.run("photos/a.png", "whole.png", *self.given).exit_code == 0
-        assert self.run("photos/a.png", "tiled.png", *self.given, "--tile", 16).exit_code == 0
+        assert self.run("photos/a.png", "tiled.png", *self.given, "--tile", 32).exit_code == 0
         whole, tiled = (array(name).astype(int) for name in ("whole.png", "tiled.png"))
         assert abs(whole - tiled).max() <= 1
         assert (whole != tiled).mean() < 1e-3
@@ -222,8 +245,9 @@ class ImageCommandConformance:
     def test_help_teaches_with_examples(self, monkeypatch):
         monkeypatch.setenv("COLUMNS", "200")
         text = self.run("--help", options=()).stdout
-        options = ("--model", "--device", "--tile", "--compare", "--force", self.given[0])
-        for words in (*self.help_words, "quality 95", "fwnet models", *options):
+        options = ("--model", "--device", "--tile", "--compare", "--force", "--skip-existing")
+        words_of_all = ("quality 95", "fwnet models", "'.[heif]'", "At least 32", self.given[0])
+        for words in (*self.help_words, *words_of_all, *options):
             assert words in text
         assert len(re.findall(r"\* +(IN\.\.\.|OUT) .*\[required\]", text)) == 2
 
@@ -277,6 +301,53 @@ class FilesConformance(ImageCommandConformance):
         assert result.stderr == "Error: out/a.png exists; overwrite it with --force\n"
         assert Path("out/a.png").read_bytes() == b"precious"
         assert Path("out/sub/b.jpg").exists()
+
+    def test_existing_results_are_kept_if_asked(self, folder):
+        Path("out").mkdir()
+        Path("out/a.png").write_bytes(b"precious")
+        Path("out/a-compare.png").write_bytes(b"old")
+        result = self.run("photos", "out", "--skip-existing", "--compare")
+        assert result.exit_code == 0
+        assert result.stderr == "1 file skipped: existing results are kept.\n"
+        assert result.stdout.startswith("photos/sub/b.jpg: ")
+        assert Path("out/a.png").read_bytes() == b"precious"
+        result = self.run("photos", "out", "--skip-existing")
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert result.stderr == "2 files skipped: existing results are kept.\n"
+        Path("out/a.png").unlink()
+        result = self.run("photos/a.png", "out/", "--skip-existing", "--compare")
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout.endswith("written to out/a.png\n")
+        assert Path("out/a-compare.png").read_bytes() == b"old"
+        long = "x" * 300 + ".png"  # whether it exists cannot be found out
+        assert self.run("photos/a.png", long, "--skip-existing").exit_code == 2
+
+    def test_a_png_is_not_replaced_by_a_converted_file(self, folder):
+        image = opened("photos/a.png")
+        image.transpose(Image.Transpose.ROTATE_90).save("photos/a.avif")
+        assert self.run("photos", "out").exit_code == 0
+        assert opened("out/a.png").size == self.size(50, 40)
+        assert opened("out/a.avif.png").size == self.size(40, 50)
+
+    @pytest.mark.parametrize("kind", ["NumPy", "CPU"])
+    def test_a_page_that_fails_leaves_nothing(self, folder, monkeypatch, kind):
+        error, remedy = NO_MEMORY[kind]
+        pages = np.zeros((3, 20, 30), np.float32)
+        tifffile.imwrite("a.tif", pages, photometric="minisblack")
+        working, calls = Restorer.run, []
+
+        def fail_second(*arguments):
+            calls.append(arguments)
+            if len(calls) == 2:
+                raise error
+            return working(*arguments)
+
+        monkeypatch.setattr(Restorer, "run", fail_second)
+        line = f"a.tif: there is not enough memory: {remedy}\n"
+        self.check_refusal(["a.tif", "b.tif", *OPTIONS], line)
+        pages[2] = np.nan
+        tifffile.imwrite("a.tif", pages, photometric="minisblack")
+        self.check_refusal(["a.tif", "b.tif", *OPTIONS], "a.tif: an image must be finite, got NaN")
 
     def test_comparisons_of_equal_stems(self, folder):
         Path("many").mkdir()
@@ -395,6 +466,7 @@ class FilesConformance(ImageCommandConformance):
     @pytest.mark.parametrize("case", BAD_PLACES)
     def test_bad_places(self, folder, case):
         Path("empty").mkdir()
+        Path("IMG.NEF").write_bytes(b"II*\0")
         arguments, line = BAD_PLACES[case]
         self.check_refusal([*arguments, *OPTIONS], line)
 

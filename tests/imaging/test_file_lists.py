@@ -96,6 +96,51 @@ def test_several_files_need_a_folder(folder):
             list_jobs(inputs, "x.png")
 
 
+@pytest.mark.parametrize("output", ["new.png", "new.tif", "new.gif", "new.heic"])
+def test_a_folder_is_not_named_like_an_image(folder, output):
+    for inputs in (["x.png", "photos/a.jpg"], ["photos"], ["*.png"]):
+        with pytest.raises(ImageError, match=rf"and {output} is named like an image; .* {output}/"):
+            list_jobs(inputs, output)
+        assert list_jobs(inputs, f"{output}/") == list_jobs(inputs, f"./{output}/")
+
+
+def test_files_that_become_png_make_way(folder):
+    for name in ("a.avif", "a.png", "b.gif", "b.heic", "c.gif", "d.gif", "d.gif.png", "d.png"):
+        Path("empty", name).touch()
+    expected = {
+        "a.avif": "a.avif.png", "a.png": "a.png", "b.gif": "b.gif.png", "b.heic": "b.heic.png",
+        "c.gif": "c.png", "d.gif.png": "d.gif.png", "d.png": "d.png",
+    }  # fmt: skip
+    jobs = list_jobs(["empty"], "out")
+    found = {job.source.name: job.place.name for job in jobs if job.problem is None}
+    assert found == expected
+    assert problems(["empty"], "out") == [
+        "empty/d.gif would go to out/d.gif.png, as empty/d.gif.png does"
+    ]
+    assert pairs(["empty/c.gif", "./empty/c.gif"], "out") == [("empty/c.gif", "out/c.png")]
+
+
+def lines(inputs):
+    found = []
+    list_jobs(inputs, "out", warn=found.append)
+    return found
+
+
+def test_files_that_are_no_images_are_listed(folder):
+    assert lines(["photos"]) == ["1 file skipped: notes.txt."]
+    assert lines(["x.png", "[1].png"]) == lines(["photos/*.jpg"]) == lines(["empty"]) == []
+    for name in ("photos/a.xmp", "photos/Thumbs.db", "photos/.DS_Store", "photos/sub/film.mov"):
+        Path(name).touch()
+    assert lines(["photos"]) == ["2 files skipped: notes.txt, sub/film.mov."]
+    Path("photos/1.CR2").touch()
+    for index in range(7):
+        Path(f"empty/{index}.txt").touch()
+    assert lines(["photos", "empty"]) == [
+        "10 files skipped: 1.CR2, notes.txt, sub/film.mov, 0.txt, 1.txt and 5 more "
+        "(camera raw files are not supported: export as TIFF or JPEG first)."
+    ]
+
+
 def test_compare_path():
     assert compare_path(Path("out/a.b.jpg")) == Path("out/a.b-compare.png")
     assert compare_path(Path("out/a.jpg"), with_suffix=True) == Path("out/a.jpg-compare.png")

@@ -3,6 +3,7 @@
 import io
 import os
 import struct
+import sys
 import zlib
 from pathlib import Path
 
@@ -343,7 +344,7 @@ def test_cmyk_becomes_rgb(tmp_path):
     assert read_image(tmp_path / "x.tif").about.profile is None
 
 
-@pytest.mark.parametrize("suffix", [".gif", ".tif", ".webp", ".png"])
+@pytest.mark.parametrize("suffix", [".gif", ".webp", ".png"])
 def test_of_several_images_the_first_is_used(tmp_path, suffix):
     frames = [Image.new("RGB", (9, 7), color) for color in ("red", "lime", "blue")]
     frames[0].save(tmp_path / f"x{suffix}", save_all=True, append_images=frames[1:])
@@ -365,6 +366,53 @@ def test_floating_point(tmp_path):
     tifffile.imwrite(tmp_path / "z.tif", seven, photometric="minisblack", planarconfig="contig")
     with pytest.raises(ImageError, match=r"z.tif: expected 1 to 4 channels"):
         read_image(tmp_path / "z.tif")
+
+
+@pytest.mark.parametrize("name", ["x.heic", "x.jpg"])  # phones also write the second
+def test_heic(tmp_path, name):
+    heif = pytest.importorskip("pillow_heif", reason="the extra heif is not installed")
+    heif.register_heif_opener()
+    image = Image.fromarray(data.chelsea()[:40, :60])
+    image.save(tmp_path / name, format="HEIF", quality=95, exif=exif(6), icc_profile=PROFILE)
+    read = read_image(tmp_path / name)
+    shown = np.rot90(data.chelsea()[:40, :60], -1)  # the plugin turns it
+    assert read.about.orientation == 1
+    assert abs(read.pixels.colors.astype(int) - shown).mean() < 5
+    assert tags_of(read.about)[0x010F] == "Maker"
+    assert (read.about.profile, read.notes) == (PROFILE, ())
+    deep = heif.from_bytes("RGB;16", (60, 40), bytes(60 * 40 * 6))
+    deep.save(tmp_path / name)
+    assert read_image(tmp_path / name).notes == ("8 of 10 bits per channel are used",)
+    content = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(content[: len(content) // 2])
+    with pytest.raises(ImageError, match=f"{name} is "):
+        read_image(tmp_path / name)
+
+
+def test_heic_without_its_plugin(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    (tmp_path / "x.heic").write_bytes(b"\0\0\0\x18ftypheic" + bytes(99))
+    with pytest.raises(ImageError, match=r"x.heic: HEIC .* pip install '.\[heif\]' in the clone$"):
+        read_image(tmp_path / "x.heic")
+    (tmp_path / "x.heic").write_bytes(b"\0\0\0\x18ftypqt  " + bytes(99))  # a film
+    with pytest.raises(ImageError, match=r"x.heic is not an image"):
+        read_image(tmp_path / "x.heic")
+
+
+def test_avif(tmp_path):
+    image = Image.fromarray(data.chelsea()[:40, :60])
+    image.save(tmp_path / "x.avif", quality=95, exif=exif(6))
+    read = read_image(tmp_path / "x.avif")
+    assert abs(read.pixels.colors.astype(int) - data.chelsea()[:40, :60]).mean() < 5
+    assert read.about.orientation == 6
+
+
+def test_raw_files_are_known_by_their_names(tmp_path):
+    """Pillow would find a preview in this one."""
+    path = tmp_path / "IMG.DNG"
+    Image.new("RGB", (9, 7)).save(path, format="TIFF")
+    with pytest.raises(ImageError, match=r"IMG.DNG: camera raw files are not supported: export as"):
+        read_image(path)
 
 
 def encoded(image, kind, **options):
@@ -485,12 +533,12 @@ def test_a_name_may_be_as_long_as_the_system_lets_it(tmp_path):
         read_image(path)
 
 
-@pytest.mark.parametrize("name", ["a.png", "a.JPG", "a.gif", "a.tiff", "a.webp", "a.bmp", "a.ico"])
-def test_files_that_are_taken_for_images(name):
-    assert is_readable_suffix(Path(name))
+@pytest.mark.parametrize("suffix", ["png", "JPG", "gif", "tiff", "webp", "bmp", "avif", "HEIC"])
+def test_files_that_are_taken_for_images(suffix):
+    assert is_readable_suffix(Path(f"a.{suffix}"))
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.pdf", "a.mpg", "a.h5", "a.eps", "a", "png", "a.npy"])
+@pytest.mark.parametrize("name", ["a.txt", "a.pdf", "a.mpg", "a.h5", "a.CR2", "a", "png", "a.npy"])
 def test_files_that_are_not(name):
     assert not is_readable_suffix(Path(name))
 

@@ -26,10 +26,15 @@ NOTES = """
 Folders are searched with their subfolders. If OUT is a folder, each result gets the name of its \
 input, in the same subfolder: photos/a/1.png of the input photos/ becomes OUT/a/1.png or, if there \
 are several inputs, OUT/photos/a/1.png. \
-Formats that cannot be written become .png. JPEG files are written with quality 95.
+Formats that cannot be written (HEIC, AVIF, GIF) become .png: a.heic becomes a.png, or a.heic.png \
+if another input becomes a.png. JPEG files are written with quality 95. A TIFF keeps all its pages \
+if the result is a TIFF; otherwise the first is used. HEIC needs pillow-heif: \
+pip install '.\\[heif]' in the clone.
 
-An image that cannot be read is reported and skipped, as is one whose result exists already \
-(without --force) or would replace that of another input; the exit code is then 2.
+Files of a folder that are not images are listed in one line and skipped. An image that cannot be \
+read is reported and skipped, as is one whose result exists already (without --force or \
+--skip-existing) or would replace that of another input; the exit code is then 2. Camera raw files \
+are not supported.
 """
 
 INPUTS = argument_parameter(
@@ -54,16 +59,21 @@ class FileOptions:
     tile: int | None = option(
         None,
         "Side of the tiles that large images are cut into, in pixels of the input; smaller tiles "
-        "use less memory.",
+        "use less memory. At least 32.",
         shown="chosen for the device",
     )
     compare: bool = option(
         False,
         "Also write NAME-compare.png next to each result: BASELINE on the left, and the result on "
-        "the right.",
+        "the right, both upright.",
         flags=("--compare",),
     )
     force: bool = option(False, "Overwrite existing results.", flags=("--force",))
+    skip_existing: bool = option(
+        False,
+        "Leave existing results alone and count them; do the others.",
+        flags=("--skip-existing",),
+    )
 
 
 def restoration_command(kind: type[Restoration]) -> Callable[..., None]:
@@ -102,7 +112,7 @@ def _restore(
             inputs,
             output,
             progress=progress,
-            warn=lambda hint: say(f"Hint: {hint}."),
+            warn=say,
             **options,
             **asked,
         ):

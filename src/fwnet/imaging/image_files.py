@@ -3,13 +3,13 @@
 import re
 import stat
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from fwnet import files
 from fwnet.data import to_gray
@@ -25,6 +25,7 @@ from fwnet.imaging.pixels import (
 from fwnet.imaging.sixteen_bits import (
     is_deep_png,
     is_deep_tiff,
+    page_numbers,
     read_png,
     read_tiff,
     write_png,
@@ -79,6 +80,16 @@ FORMATS = {
 # Formats that Pillow recognizes, but reads only with other programs or not at all.
 NOT_IMAGES = ("BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF")
 
+# Pillow would find the preview in some of these.
+RAW_SUFFIXES = (
+    ".3fr", ".arw", ".cr2", ".cr3", ".crw", ".dng", ".erf", ".iiq", ".kdc", ".mef", ".mos", ".mrw",
+    ".nef", ".nrw", ".orf", ".pef", ".raf", ".raw", ".rw2", ".rwl", ".sr2", ".srf", ".srw", ".x3f",
+)  # fmt: skip
+RAW_PROBLEM = "camera raw files are not supported: export as TIFF or JPEG first"
+
+HEIF_SUFFIXES = (".heic", ".heics", ".heif", ".heifs", ".hif")
+HEIF_BRANDS = (b"hei", b"hev", b"mif1", b"msf1")
+
 
 @dataclass(frozen=True)
 class ImageFile:
@@ -89,17 +100,32 @@ class ImageFile:
             TIFF files.
         about: Its metadata.
         notes: What was ignored, in words.
+        pages: The numbers of all pages of a TIFF.
+        description: ImageJ's description of all pages.
     """
 
     pixels: Pixels
     about: Metadata
     notes: tuple[str, ...] = ()
+    pages: tuple[int, ...] = (0,)
+    description: str | None = None
 
 
 def is_readable_suffix(path: Path) -> bool:
     """Return whether a suffix belongs to a format that images are read from."""
     kind = Image.registered_extensions().get(path.suffix.lower())
-    return kind in Image.OPEN and kind not in NOT_IMAGES
+    is_known = kind in Image.OPEN and kind not in NOT_IMAGES
+    return is_known or path.suffix.lower() in HEIF_SUFFIXES  # which may lack their plugin
+
+
+def is_raw_suffix(path: Path) -> bool:
+    """Return whether a suffix belongs to the raw files of a camera."""
+    return path.suffix.lower() in RAW_SUFFIXES
+
+
+def is_tiff_suffix(path: Path) -> bool:
+    """Return whether a suffix is that of TIFF, which has pages."""
+    return FORMATS.get(path.suffix.lower()) is TIFF
 
 
 def is_writable_suffix(path: Path) -> bool:
@@ -123,8 +149,10 @@ def check_size(path: Path, width: int, height: int) -> None:
         )
 
 
-def read_image(path: Path) -> ImageFile:
-    """Read the first image of a file in any format that Pillow or tifffile reads.
+def read_image(path: Path, page: int = 0) -> ImageFile:
+    """Read the first image of a file, or a page of a TIFF.
+
+    Formats are those of Pillow and tifffile, and HEIC with the package pillow-heif.
 
     All bits of 16-bit images are kept. Palettes become RGB or, with transparent colors, RGBA. CMYK
     becomes RGB, by its profile if it has one.
@@ -137,9 +165,11 @@ def read_image(path: Path) -> ImageFile:
             raise ImageError(f"{path} is not a file")
         if status.st_size == 0:
             raise ImageError(f"{path} is empty")
+        if is_raw_suffix(path):
+            raise ImageError(RAW_PROBLEM)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about large images and damaged EXIF
-            return _read(path)
+            return _read(path, page)
     except ImageError as error:
         named = str(error).startswith(str(path))
         raise error if named else ImageError(f"{path}: {error}") from error
@@ -147,41 +177,78 @@ def read_image(path: Path) -> ImageFile:
         raise ImageError(f"{path} {_what_is_wrong(error)}") from error
 
 
-def _read(path: Path) -> ImageFile:
+def _read(path: Path, page: int) -> ImageFile:
     # Given an open file, Pillow does not map it into memory: Pillow 13 exchanges width and height
     # when it maps a TIFF that is to be turned.
     with path.open("rb") as file:
         is_deep = is_deep_png(file)
         try:
-            image: Image.Image = Image.open(file)
+            image = _opened(file)
         except UnidentifiedImageError:
-            if path.suffix.lower() not in (".tif", ".tiff"):
+            if not is_tiff_suffix(path):
                 raise
-            file.seek(0)
-            array, about = read_tiff(file)
-            return ImageFile(Pixels.of_channels(array), about)
+            array, about = read_tiff(file, page)
+            return ImageFile(Pixels.of_channels(array), about, pages=page_numbers(file))
         with image:
-            notes = _notes(image)
+            more = () if page else _more(image, file)
+            if page:
+                image.seek(page)
             if is_deep_tiff(image):
                 about = read_metadata(image)
-                file.seek(0)
-                array, _ = read_tiff(file)
-                return ImageFile(Pixels.of_channels(array), about, notes)
+                array, _ = read_tiff(file, page)
+                return ImageFile(Pixels.of_channels(array), about, *more)
             image.load()  # the metadata of a PNG may follow its pixels
             about = read_metadata(image)
             if is_deep:
                 file.seek(0)
-                return ImageFile(Pixels.of_channels(read_png(file)), about, notes)
+                return ImageFile(Pixels.of_channels(read_png(file)), about, *more)
             lossy = is_lossy(image)
             image, about = without_inks(image, about)
-            return ImageFile(replace(Pixels.of_pillow(image), lossy=lossy), about, notes)
+            return ImageFile(replace(Pixels.of_pillow(image), lossy=lossy), about, *more)
 
 
-def _notes(image: Image.Image) -> tuple[str, ...]:
-    frames = getattr(image, "n_frames", 1)
-    if frames == 1 or image.format == "MPO":  # the other images of an MPO file are previews
-        return ()
-    return (f"only the first of {frames} images is used",)
+def _opened(file: BinaryIO) -> Image.Image:
+    """Open an image with Pillow, or with its plugin for HEIC."""
+    try:
+        return Image.open(file)
+    except UnidentifiedImageError:
+        file.seek(4)
+        if file.read(4) != b"ftyp" or not file.read(4).startswith(HEIF_BRANDS):
+            raise
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError as error:
+        raise ImageError("HEIC needs pillow-heif: pip install '.[heif]' in the clone") from error
+    register_heif_opener()
+    file.seek(0)
+    return Image.open(file)
+
+
+def _more(
+    image: Image.Image, file: BinaryIO
+) -> tuple[tuple[str, ...], tuple[int, ...], str | None]:
+    """Return notes, the pages of a TIFF, and ImageJ's description if it counts them right."""
+    if image.format != "TIFF":
+        bits = image.info.get("bit_depth", 8)  # of HEIC
+        notes = [] if bits == 8 else [f"8 of {bits} bits per channel are used"]
+        frames = getattr(image, "n_frames", 1)
+        if frames > 1 and image.format != "MPO":  # the other images of an MPO file are previews
+            notes.append(only_first(frames))
+        return tuple(notes), (0,), None
+    pages = page_numbers(file)  # Pillow does not count pages of kinds that it cannot read
+    text = getattr(image, "tag_v2", {}).get(ExifTags.Base.ImageDescription)
+    if not isinstance(text, str) or not text.startswith("ImageJ="):
+        return (), pages, None
+    counted = re.search(r"^images=(\d+)", text, re.MULTILINE)
+    count = int(counted[1]) if counted else 1
+    one_directory = len(pages) == 1 < count  # the form of more than 4 GB
+    notes = [only_first(count)] if one_directory else []
+    return tuple(notes), pages, text if count == len(pages) else None
+
+
+def only_first(count: int) -> str:
+    """Return the sentence about a file of which one image is used."""
+    return f"only the first of {count} images is used"
 
 
 def _what_is_wrong(error: Exception) -> str:
@@ -239,7 +306,10 @@ def write_image(path: Path, pixels: Pixels, about: Metadata) -> list[str]:
     def save(file: BinaryIO) -> None:
         channels = pixels.channels()
         if channels.shape[2] > 1 and channels.dtype != np.uint8:
-            (write_png if kind.name == "PNG" else write_tiff)(file, channels, about)
+            if kind.name == "PNG":
+                write_png(file, channels, about)
+            else:
+                write_tiff(file, [(channels, about)], channels.nbytes)
             return
         options = {"icc_profile": about.profile, "dpi": about.dpi, **kind.options}
         if kind.exif:
@@ -252,10 +322,20 @@ def write_image(path: Path, pixels: Pixels, about: Metadata) -> list[str]:
     return notes
 
 
+def write_pages(
+    path: Path, pages: Iterable[tuple[Pixels, Metadata]], num_bytes: int, description: str | None
+) -> None:
+    """Write a TIFF with these pages, one at a time, whole or not at all; see `write_tiff`."""
+    channels = ((pixels.channels(), about) for pixels, about in pages)
+    write_whole(path, lambda file: write_tiff(file, channels, num_bytes, description))
+
+
 def write_whole(path: Path, save: Callable[[BinaryIO], object]) -> None:
     """Write a file whole or not at all; raise `ImageError` if it cannot be written."""
     try:
         files.write_whole(path, save)
+    except ImageError:  # of a page that is made while the file is written
+        raise
     except Exception as error:  # from the disk or from an encoder
         words = getattr(error, "strerror", None) or one_line(error)
         raise ImageError(f"cannot write {path}: {words}") from error

@@ -19,6 +19,8 @@ ORIENTATION = ExifTags.Base.Orientation
 # The tags of a TIFF file that describe the picture, not the way it is stored.
 KEPT_NAMES = ("ImageDescription", "Make", "Model", "Orientation", "DateTime", "Artist", "Copyright")
 KEPT_TAGS = [ExifTags.Base[name] for name in KEPT_NAMES]
+# Descriptions for programs: they count images and pixels, which change.
+COUNTING = ("ImageJ=", '{"shape"', "<?xml", "<OME")
 KEPT_BLOCKS = (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
 
 
@@ -30,11 +32,13 @@ class Metadata:
         exif: The EXIF block, starting with its name.
         profile: The ICC color profile.
         dpi: Pixels per inch, across and down.
+        per_unit: In a TIFF without dpi, pixels per unit of length that a program knows (ImageJ).
     """
 
     exif: bytes | None = None
     profile: bytes | None = None
     dpi: tuple[float, float] | None = None
+    per_unit: tuple[float, float] | None = None
 
     @property
     def orientation(self) -> int:
@@ -59,8 +63,11 @@ class Metadata:
         EXIF has the new size, and the resolution is multiplied by `scale`.
         """
         exif = None if self.exif is None else with_size(self.exif, width, height, scale)
-        dpi = None if self.dpi is None else (scale * self.dpi[0], scale * self.dpi[1])
-        return replace(self, exif=exif, dpi=dpi)
+        dpi, per_unit = (
+            None if pair is None else (scale * pair[0], scale * pair[1])
+            for pair in (self.dpi, self.per_unit)
+        )
+        return replace(self, exif=exif, dpi=dpi, per_unit=per_unit)
 
     def turned(self, image: Image.Image) -> Image.Image:
         """Return the image as a viewer shows it."""
@@ -77,7 +84,11 @@ def read_metadata(image: Image.Image) -> Metadata:
 
     Pillow turns a TIFF when it loads it, so then there is no orientation.
     """
-    return Metadata(_exif(image), image.info.get("icc_profile") or None, _dpi(image))
+    dpi, per_unit = (_pair(image, name) for name in ("dpi", "resolution"))
+    if dpi == (1.0, 1.0):  # what Pillow says of a TIFF without a resolution
+        dpi = per_unit = None
+    profile = image.info.get("icc_profile") or None
+    return Metadata(_exif(image), profile, dpi, per_unit)
 
 
 def _exif(image: Image.Image) -> bytes | None:
@@ -88,6 +99,8 @@ def _exif(image: Image.Image) -> bytes | None:
         return None
     found, kept = image.getexif(), Image.Exif()
     kept.update({tag: found[tag] for tag in KEPT_TAGS if tag in found})
+    if str(kept.get(ExifTags.Base.ImageDescription, "")).startswith(COUNTING):
+        del kept[ExifTags.Base.ImageDescription]
     blocks = {tag: found.get_ifd(tag) for tag in KEPT_BLOCKS}
     for tag, values in blocks.items():
         if values:
@@ -95,9 +108,9 @@ def _exif(image: Image.Image) -> bytes | None:
     return kept.tobytes() if len(kept) or any(blocks.values()) else None
 
 
-def _dpi(image: Image.Image) -> tuple[float, float] | None:
+def _pair(image: Image.Image, name: str) -> tuple[float, float] | None:
     try:
-        across, down = (float(value) for value in image.info["dpi"])
+        across, down = (float(value) for value in image.info[name])
     except (KeyError, TypeError, ValueError, ZeroDivisionError):
         return None
     return (across, down) if 0 < across < 1e6 and 0 < down < 1e6 else None

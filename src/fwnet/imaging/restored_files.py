@@ -1,10 +1,12 @@
 """`restore_files`: image files restored one by one, behind `fwnet denoise` and `fwnet upscale`."""
 
 import glob
+import itertools
 import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,22 +15,33 @@ import numpy as np
 import torch
 from PIL import Image
 
+from fwnet.checks import check_integer
 from fwnet.files import why_not_writable
 from fwnet.imaging.image_files import (
+    RAW_PROBLEM,
+    ImageFile,
     check_size,
     check_suffix,
+    is_raw_suffix,
     is_readable_suffix,
+    is_tiff_suffix,
     is_writable_suffix,
     one_line,
+    only_first,
     read_image,
     write_image,
+    write_pages,
     write_whole,
 )
 from fwnet.imaging.metadata import Metadata
 from fwnet.imaging.pixels import ImageError, Pixels, with_bits
-from fwnet.imaging.restorer import Restorer
+from fwnet.imaging.restorer import Restored, Restorer
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.restoration import Restoration
+
+SMALLEST_TILE = 32  # a halo of 17 pixels around 8 × 8 takes 28 times the work, around 32 × 32 four
+SIDECARS = (".aae", ".db", ".dop", ".ini", ".pp3", ".thm", ".xmp")  # of cameras and programs
+NAMES_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -38,9 +51,9 @@ class RestoredFile:
     Attributes:
         source: The input file.
         place: The file of the result.
-        width: Width of the result in pixels.
+        width: Width of the result in pixels; of several pages, the first counts.
         height: Height of the result in pixels.
-        description: Size and noise level in words.
+        description: Pages, size and noise level in words.
         sigma: The noise level given to the network; None for a network without that input.
         seconds: How long it took, with reading and writing.
         notes: What was not read or could not be written, in words.
@@ -76,6 +89,7 @@ def restore_files(
     tile: int | None = None,
     compare: bool = False,
     force: bool = False,
+    skip_existing: bool = False,
     progress: ProgressCallback = silent,
     warn: Callable[[str], object] = lambda _: None,
     **asked: Any,
@@ -91,18 +105,31 @@ def restore_files(
         output: A file, or a folder.
         model: A name or a path, see `Restorer`.
         device: See `Restorer`.
-        tile: See `Restorer`.
+        tile: See `Restorer`; at least 32.
         compare: Also write before and after side by side, as NAME-compare.png, or as
             NAME.SUFFIX-compare.png where another file has that name.
         force: Overwrite existing files.
+        skip_existing: Leave existing files alone, and do only those whose result is missing.
         progress: Called after every tile.
-        warn: Called with a hint if an argument is not used.
+        warn: Called with a line about files that are skipped, or an argument that is not used.
         asked: `sigma` on the scale of [0, 1], or `scale`.
     """
-    jobs = list_jobs(inputs, output, compare=compare)
+    if force and skip_existing:
+        raise ImageError("expected --force or --skip-existing, got both")
+    if tile is not None:
+        check_integer("tile", tile, SMALLEST_TILE)
+    jobs = list_jobs(inputs, output, compare=compare, warn=warn)
     restorer = Restorer(kind, model, device=device, tile=tile, **asked)
     if restorer.unused_sigma_hint:
-        warn(restorer.unused_sigma_hint)
+        warn(f"Hint: {restorer.unused_sigma_hint}.")
+    if skip_existing:
+        missing = [job for job in jobs if job.problem is not None or not _is_file(job.place)]
+        if count := len(jobs) - len(missing):
+            warn(f"{_files(count)} skipped: existing results are kept.")
+        jobs = [
+            replace(job, compared=None) if job.compared and _is_file(job.compared) else job
+            for job in missing
+        ]
     for index, job in enumerate(jobs):
         number = f" ({index + 1} of {len(jobs)})" if len(jobs) > 1 else ""
         yield _outcome(job, restorer, force, f"{job.source.name}{number}", progress)
@@ -125,37 +152,65 @@ class Job:
     compared: Path | None = None
 
 
-def list_jobs(inputs: Sequence[str], output: str, *, compare: bool = False) -> list[Job]:
+def list_jobs(
+    inputs: Sequence[str],
+    output: str,
+    *,
+    compare: bool = False,
+    warn: Callable[[str], object] = lambda _: None,
+) -> list[Job]:
     """Find the files of the inputs, and a place for the result of each.
 
     The result of one file is `output`, or has the name of the file if `output` is a folder. Other
     results go into a folder, which is made if needed: files keep their names, files in a folder
     their relative paths; with several inputs, a folder also keeps its own name. A file in a format
-    that cannot be written becomes a .png.
+    that cannot be written becomes a .png: x.gif becomes x.png, or x.gif.png if others go there.
 
     Args:
         inputs: Files, folders, and patterns such as "*.png".
         output: A file or a folder. A name that ends in a slash is a folder.
         compare: Whether a picture of before and after is wanted: NAME-compare.png, or
             NAME.SUFFIX-compare.png where several files would have that name.
+        warn: Called with a line about files of folders that are not images.
     """
     target = Path(output)
+    is_folder = _is_folder(target) or output.endswith(("/", os.sep))
     if len(inputs) == 1 and not _is_pattern(inputs[0]) and not _is_folder(Path(inputs[0])):
         source = Path(inputs[0])
-        if _is_folder(target) or output.endswith(("/", os.sep)):
+        if is_folder:
             target /= _written_name(source).name
         check_suffix(target)
         jobs = [Job(source, target)]
     elif _exists(target) and not _is_folder(target):
         raise ImageError(f"several files go into a folder, and {target} is a file")
+    elif is_readable_suffix(target) and not is_folder:
+        raise ImageError(
+            f"several files go into a folder, and {target} is named like an image; a folder of "
+            f"that name is {target}/"
+        )
     else:
-        found = [_find(text, target, alone=len(inputs) == 1) for text in inputs]
-        jobs = list(_without_clashes(job for some in found for job in some))
+        skipped: list[Path] = []
+        found = [_find(text, target, len(inputs) == 1, skipped) for text in inputs]
+        jobs = list(_without_clashes([job for some in found for job in some]))
+        if skipped:
+            warn(_skipped_line(skipped))
     return _with_comparisons(jobs) if compare else jobs
 
 
-def _find(text: str, target: Path, alone: bool) -> Iterator[Job]:
-    """Yield the files of an input."""
+def _skipped_line(skipped: list[Path]) -> str:
+    names = ", ".join(map(str, skipped[:NAMES_SHOWN]))
+    more = len(skipped) - NAMES_SHOWN
+    names += f" and {more} more" if more > 0 else ""
+    hint = f" ({RAW_PROBLEM})" if any(map(is_raw_suffix, skipped)) else ""
+    return f"{_files(len(skipped))} skipped: {names}{hint}."
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
+
+
+def _find(text: str, target: Path, alone: bool, skipped: list[Path]) -> Iterator[Job]:
+    """Yield the files of an input; add those of folders that are not images to `skipped`."""
     paths = [Path(text)]
     if _is_pattern(text):
         alone = False
@@ -167,16 +222,18 @@ def _find(text: str, target: Path, alone: bool) -> Iterator[Job]:
         if not _is_folder(path):
             yield Job(path, target / _written_name(path).name)
             continue
-        files = list(_images_below(path, target))
-        if not files:
+        files = [file.relative_to(path) for file in _files_below(path, target)]
+        images = [file for file in files if is_readable_suffix(file)]
+        skipped += (file for file in files if not is_readable_suffix(file))
+        if not images:
             yield Job(path, target, f"{path} has no images in it")
         base = target if alone else target / _resolved(path).name
-        for file in files:
-            yield Job(file, base / _written_name(file.relative_to(path)))
+        for file in images:
+            yield Job(path / file, base / _written_name(file))
 
 
-def _images_below(folder: Path, target: Path) -> Iterator[Path]:
-    """Yield the images of a folder, sorted, without hidden files and earlier results."""
+def _files_below(folder: Path, target: Path) -> Iterator[Path]:
+    """Yield the files of a folder, sorted, without hidden ones, sidecars and earlier results."""
     results = _resolved(target)
     for root, folders, names in os.walk(folder):
         here = Path(root)
@@ -186,17 +243,24 @@ def _images_below(folder: Path, target: Path) -> Iterator[Path]:
             if not name.startswith(".") and _resolved(here / name) != results
         )
         for name in sorted(names):
-            if not name.startswith(".") and is_readable_suffix(Path(name)):
+            if not name.startswith(".") and not name.lower().endswith(SIDECARS):
                 yield here / name
 
 
-def _without_clashes(jobs: Iterator[Job]) -> Iterator[Job]:
-    """Report a place that is used twice; drop a file that is named twice."""
-    taken: dict[Path, Path] = {}
+def _without_clashes(jobs: list[Job]) -> Iterator[Job]:
+    """Report a place that is used twice; drop a file that is named twice.
+
+    Files that become a .png make way: a.gif becomes a.gif.png where another file becomes a.png.
+    """
+    good = [(_resolved(job.place), job.source) for job in jobs if job.problem is None]
+    wanted = Counter(place for place, _ in {(place, _resolved(path)) for place, path in good})
+    taken = {place: path for place, path in reversed(good) if is_writable_suffix(path)}
     for job in jobs:
         if job.problem is not None:
             yield job
             continue
+        if wanted[_resolved(job.place)] > 1 and not is_writable_suffix(job.source):
+            job = replace(job, place=job.place.with_name(f"{job.source.name}.png"))
         first = taken.setdefault(_resolved(job.place), job.source)
         if first is job.source:
             yield job
@@ -247,6 +311,10 @@ def _is_folder(path: Path) -> bool:
     return os.path.isdir(path)  # noqa: PTH112
 
 
+def _is_file(path: Path) -> bool:
+    return os.path.isfile(path)  # noqa: PTH113
+
+
 def _exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110
 
@@ -261,9 +329,17 @@ def _outcome(
     try:
         if job.problem is not None:
             raise ImageError(job.problem)
-        return _restore(job, restorer, force, stage, progress)
+        with _reported_memory(job.source):
+            return _restore(job, restorer, force, stage, progress)
     except ImageError as error:
         return FailedFile(job.source, str(error))
+
+
+@contextmanager
+def _reported_memory(source: Path) -> Iterator[None]:
+    """Turn errors about too little memory into those of the file."""
+    try:
+        yield
     except (MemoryError, RuntimeError) as error:
         # NumPy could not hold the result, or torch a tile; on a CPU, torch has no class for that.
         words = ("DefaultCPUAllocator", "not enough memory")
@@ -272,7 +348,7 @@ def _outcome(
             raise
         whole = isinstance(error, MemoryError)
         remedy = "the whole result must fit" if whole else "try a smaller --tile"
-        return FailedFile(job.source, f"{job.source}: there is not enough memory: {remedy}")
+        raise ImageError(f"{source}: there is not enough memory: {remedy}") from error
 
 
 def _restore(
@@ -283,6 +359,49 @@ def _restore(
         if place is not None:
             _check_place(place, force)
     read = read_image(job.source)
+    count = len(read.pages) if is_tiff_suffix(job.place) else 1
+
+    def restored_page(number: int, read: ImageFile) -> tuple[Restored, Metadata]:
+        words = f"{stage}, page {number} of {count}" if count > 1 else stage
+        return _restored(job, read, restorer, words, progress)
+
+    def other_pages() -> Iterator[tuple[Pixels, Metadata]]:
+        for number, page in enumerate(read.pages[1:], 2):
+            with _reported_memory(job.source):
+                other, its = restored_page(number, read_image(job.source, page))
+            yield other.pixels, its
+
+    restored, about = restored_page(1, read)
+    notes = list(read.notes)
+    if count > 1 or (is_tiff_suffix(job.place) and read.description is not None):
+        num_bytes = count * restored.pixels.channels().nbytes
+        pages = itertools.chain([(restored.pixels, about)], other_pages())
+        write_pages(job.place, pages, num_bytes, read.description)
+    else:
+        notes += [only_first(len(read.pages))] if len(read.pages) > 1 else []
+        notes += write_image(job.place, restored.pixels, about)
+    if job.compared is not None:
+        before = restorer.baseline(read.pixels.colors)
+        _write_comparison(job.compared, before, restored.pixels.colors, about)
+    height, width = restored.pixels.colors.shape[:2]
+    words = restored.restoration.describe(width, height, restored.sigma)
+    return RestoredFile(
+        job.source,
+        job.place,
+        width,
+        height,
+        f"{count} pages, {words}" if count > 1 else words,
+        restored.sigma,
+        time.monotonic() - start,
+        tuple(notes),
+        job.compared,
+    )
+
+
+def _restored(
+    job: Job, read: ImageFile, restorer: Restorer, stage: str, progress: ProgressCallback
+) -> tuple[Restored, Metadata]:
+    """Return the result of one image and its metadata."""
     height, width = (restorer.scale * length for length in read.pixels.colors.shape[:2])
     check_size(job.place, width, height)
     progress(Progress(stage, 0, height * width, "pixels"))
@@ -293,21 +412,7 @@ def _restore(
     about = read.about
     if restorer.scale > 1:
         about = about.enlarged(width, height, restorer.scale)
-    notes = write_image(job.place, restored.pixels, about)
-    if job.compared is not None:
-        before = restorer.baseline(read.pixels.colors)
-        _write_comparison(job.compared, before, restored.pixels.colors, about)
-    return RestoredFile(
-        job.source,
-        job.place,
-        width,
-        height,
-        restored.restoration.describe(width, height, restored.sigma),
-        restored.sigma,
-        time.monotonic() - start,
-        (*read.notes, *notes),
-        job.compared,
-    )
+    return restored, about
 
 
 def _check_place(place: Path, force: bool) -> None:

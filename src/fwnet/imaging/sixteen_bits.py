@@ -1,7 +1,8 @@
-"""PNG and TIFF files with more than 8 bits per channel, which Pillow would reduce to 8."""
+"""PNG and TIFF files beyond Pillow: more than 8 bits per channel, and pages one by one."""
 
 import struct
 import zlib
+from collections.abc import Iterable
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -20,7 +21,9 @@ PLAIN_COLORS = (WHITE_IS_ZERO, 1, 2)  # … with black is zero and RGB
 SEPARATE = 2  # value of PLANAR: each channel is stored on its own
 UNASSOCIATED = 2  # value of EXTRA: colors are not multiplied by alpha
 UNSIGNED, FLOAT = 1, 3  # values of FORMAT
+COPY_OR_MASK = 0b101  # bits of the kind of a page: it belongs to another one
 TIFF_DTYPES = ("u1", "u2", "f2", "f4", "f8")
+LARGEST_TIFF = 2**32 - 2**25  # bytes of pixels: offsets have 32 bits
 TIFF_KINDS = "1 to 4 channels, gray or RGB, of 8 or 16 bits or floating point"
 
 
@@ -77,15 +80,30 @@ def _write_chunk(file: BinaryIO, name: bytes, content: bytes) -> None:
     file.write(struct.pack(">I", zlib.crc32(name + content)))
 
 
-def read_tiff(file: BinaryIO) -> tuple[np.ndarray, Metadata]:
-    """Return the pixels of a TIFF, (h, w, channels), with its profile and its orientation.
+def page_numbers(file: BinaryIO) -> tuple[int, ...]:
+    """Return the numbers of the pages of a TIFF, without smaller copies and masks of others."""
+    import tifffile
+
+    file.seek(0)
+    try:
+        with tifffile.TiffFile(file) as opened:
+            pages: Any = opened.pages
+            kinds = [page.subfiletype for page in pages]
+    except tifffile.TiffFileError:  # Pillow reads a few headers that are not quite right
+        return (0,)
+    return tuple(n for n, kind in enumerate(kinds) if n == 0 or not kind & COPY_OR_MASK)
+
+
+def read_tiff(file: BinaryIO, number: int = 0) -> tuple[np.ndarray, Metadata]:
+    """Return a page of a TIFF, (h, w, channels), with its profile and its orientation.
 
     Raise before memory is allocated for an image that cannot be used.
     """
     import tifffile
 
+    file.seek(0)
     with tifffile.TiffFile(file) as opened:
-        page = opened.pages.first
+        page: Any = opened.pages[number]
         pixels, limit = page.imagewidth * page.imagelength, 2 * (Image.MAX_IMAGE_PIXELS or np.inf)
         if pixels > limit:
             raise Image.DecompressionBombError(f"{pixels} pixels, more than {limit}")
@@ -114,21 +132,37 @@ def read_tiff(file: BinaryIO) -> tuple[np.ndarray, Metadata]:
     return array, Metadata(tags.tobytes() if orientation else None, profile or None)
 
 
-def write_tiff(file: BinaryIO, channels: np.ndarray, about: Metadata) -> None:
-    """Write (h, w, channels) of uint16 or float32 as a TIFF."""
+def write_tiff(
+    file: BinaryIO,
+    pages: Iterable[tuple[np.ndarray, Metadata]],
+    num_bytes: int,
+    description: str | None = None,
+) -> None:
+    """Write pages, (h, w, channels) each, as a TIFF, one at a time.
+
+    Args:
+        file: An open file.
+        pages: The pages and their metadata, of which profile, resolution and orientation are kept.
+        num_bytes: Size of all pages: those above 4 GB need a BigTIFF.
+        description: That of a stack of ImageJ, which looks for its images one after the other.
+    """
     import tifffile
 
-    count = channels.shape[2]
-    tifffile.imwrite(
-        file,
-        channels,
-        photometric="rgb" if count > 2 else "minisblack",
-        planarconfig="contig",
-        extrasamples=["unassalpha"] if count in (2, 4) else None,
-        resolution=about.dpi,
-        resolutionunit="inch" if about.dpi else None,
-        iccprofile=about.profile,
-        extratags=[(274, "H", 1, about.orientation, True)],
-        metadata=None,
-        software=False,
-    )
+    text = None if description is None else description.encode("latin-1", "replace")
+    with tifffile.TiffWriter(file, bigtiff=num_bytes > LARGEST_TIFF) as writer:
+        for channels, about in pages:
+            count = channels.shape[2]
+            writer.write(
+                channels if count > 1 else channels[..., 0],
+                photometric="rgb" if count > 2 else "minisblack",
+                planarconfig="contig" if count > 1 else None,
+                extrasamples=["unassalpha"] if count in (2, 4) else None,
+                resolution=about.dpi or about.per_unit,
+                resolutionunit="inch" if about.dpi else "none" if about.per_unit else None,
+                iccprofile=about.profile,
+                extratags=[(274, "H", 1, about.orientation, False)],
+                description=text,
+                contiguous=text is not None,
+                metadata=None,
+                software=False,
+            )
