@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import ExifTags, Image, ImageOps
 from skimage import data
 
 from fwnet import ConvFWNet, DnCNN, denoise
-from tests.image_commands import OPTIONS, FilesConformance, array
+from fwnet.imaging.preview import GAP, LINE
+from tests.image_commands import OPTIONS, FilesConformance, array, opened
 
 
 class TestDenoise(FilesConformance):
@@ -73,6 +74,24 @@ class TestDenoise(FilesConformance):
         assert np.array_equal(array("same.png"), array("photos/a.png"))
         arguments = ["photos/a.png", "other.png", *OPTIONS, "--strength", -1]
         self.check_refusal(arguments, "strength must be in [0, 10], got -1\n")
+
+    def test_a_preview_shows_several_strengths(self, folder):
+        tags = Image.Exif()
+        tags[ExifTags.Base.Orientation] = 6
+        Image.fromarray(data.chelsea()[:40, :50]).save("turned.png", exif=tags)
+        for name, size in (("photos/a.png", (50, 40)), ("turned.png", (40, 50))):
+            result = self.run(name, "strip.png", "--preview", "--sigma", 20, "--force")
+            assert result.exit_code == 0
+            assert result.stdout.startswith(f"{name}: preview, ")
+            sheet, (width, height) = opened("strip.png"), size
+            assert sheet.size == (5 * width + 4 * GAP, height + LINE)
+            crops = [
+                np.asarray(sheet.crop((left, 0, left + width, height)))
+                for left in range(0, sheet.width, width + GAP)
+            ]
+            shown = np.asarray(ImageOps.exif_transpose(opened(name)))
+            assert np.array_equal(crops[0], shown)
+            assert not any(np.array_equal(crop, shown) for crop in crops[1:])
 
     def test_little_noise_is_said(self, folder):
         Image.new("RGB", (60, 50), (90, 120, 30)).save("flat.png")

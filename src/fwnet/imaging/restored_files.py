@@ -35,6 +35,7 @@ from fwnet.imaging.image_files import (
 )
 from fwnet.imaging.metadata import Metadata
 from fwnet.imaging.pixels import ImageError, Pixels, with_bits
+from fwnet.imaging.preview import preview
 from fwnet.imaging.restorer import Restored, Restorer
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.restoration import Restoration
@@ -359,6 +360,11 @@ def _restore(
         if place is not None:
             _check_place(place, force)
     read = read_image(job.source)
+    if restorer.asked.get("preview"):
+        sheet = preview(restorer, read.pixels, read.about)
+        write_image(job.place, Pixels.of_pillow(sheet), Metadata())
+        seconds = time.monotonic() - start
+        return RestoredFile(job.source, job.place, *sheet.size, "preview", None, seconds)
     count = len(read.pages) if is_tiff_suffix(job.place) else 1
 
     def restored_page(number: int, read: ImageFile) -> tuple[Restored, Metadata]:

@@ -159,7 +159,7 @@ class Restorer:
         tile: int | None = None,
         **asked: Any,
     ) -> None:
-        self.kind, self.asked = kind, asked
+        self.kind, self.model, self.asked = kind, model, asked
         self.tile = None if tile is None else check_integer("tile", tile)
         if device is None and isinstance(model, ImageModel):
             device = next((weight.device for weight in model.parameters()), None)
@@ -195,7 +195,7 @@ class Restorer:
     ) -> Restored:
         """Restore one image; `progress` is called after every tile, with this `stage`."""
         first, *others = np.moveaxis(pixels.colors, 2, 0)
-        sees_gray = 1 in self._defaults[False] if not self._only else self._only.sees == 1
+        sees_gray = self._only.sees == 1 if self._only else 1 in self._defaults[False]
         if sees_gray and others and all(np.array_equal(first, other) for other in others):
             # Noise that is the same in all channels would look like a part of the image.
             gray = replace(pixels, colors=pixels.colors[..., :1])
@@ -209,12 +209,7 @@ class Restorer:
                 f"the result must have at most {LARGEST_RESULT / 1e6:,.0f} megapixels, got "
                 f"{width:,} × {height:,} pixels"
             )
-        sigma = None
-        if network.model.noise_level_input:
-            sigma = network.restoration.sigma
-            if sigma is None:
-                opaque = None if pixels.alpha is None else pixels.alpha > 0
-                sigma = estimate_noise(pixels.colors, opaque)
+        sigma = self._noise_level(network, pixels)
         if network.restoration.scale == 1 or pixels.alpha is None:
             colors = network.restore(pixels.colors, sigma, progress, stage)
             return Restored(Pixels(colors, pixels.alpha), sigma, network.restoration)
@@ -227,6 +222,21 @@ class Restorer:
     def baseline(self, colors: np.ndarray) -> np.ndarray:
         """Return what (h, w, channels) becomes without a network."""
         return self._network_for(colors.shape[2]).baseline(colors)
+
+    def noise_level(self, pixels: Pixels) -> float | None:
+        """Return σ as given or estimated; None for a network without that input."""
+        return self._noise_level(self._network_for(pixels.colors.shape[2]), pixels)
+
+    def with_options(self, **asked: Any) -> "Restorer":
+        """Return a restorer that differs in some options."""
+        asked = self.asked | asked
+        return Restorer(self.kind, self.model, device=self.device, tile=self.tile, **asked)
+
+    def _noise_level(self, network: _Network, pixels: Pixels) -> float | None:
+        if not network.model.noise_level_input or network.restoration.sigma is not None:
+            return network.restoration.sigma if network.model.noise_level_input else None
+        opaque = None if pixels.alpha is None else pixels.alpha > 0
+        return estimate_noise(pixels.colors, opaque)
 
     def _network_for(self, channels: int, lossy: bool = False) -> _Network:
         network = self._only or self._default(channels, lossy)

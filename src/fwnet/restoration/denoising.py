@@ -55,6 +55,10 @@ NOTES = """
 
 [bold]fwnet denoise photo.jpg clean.png --sigma 25[/bold]  known noise
 
+[bold]fwnet denoise photo.jpg strip.png --preview[/bold]   which strength looks best?
+
+[bold]fwnet denoise photo.jpg clean.png --strength 0.5[/bold]   keep more of the grain
+
 [bold]fwnet denoise photo.jpg clean.png --fast[/bold]      a fifth of the time
 
 [bold]fwnet denoise photos/ clean/ --compare[/bold]        a folder, with comparisons
@@ -105,6 +109,11 @@ class ApplyOptions:
         1.0,
         "How much noise to remove: 0 leaves the image as it is, 0.5 removes less and keeps more "
         "grain, 2 removes more. The noise level is multiplied by it.",
+    )
+    preview: bool = option(
+        False,
+        "Write a picture that shows the middle of the image at five strengths instead.",
+        flags=("--preview",),
     )
     fast: bool = option(
         False,
