@@ -70,7 +70,7 @@ def test_cards_have_the_measured_figures(task):
             place = f"BSD68 σ={setting.get('σ')}"
             if task == "upscale":
                 images = (
-                    setting.get("images") or f"six photos, JPEG of quality {setting['quality']}"
+                    setting.get("images") or f"JPEG {setting['quality']}"
                 )
                 place = f"{images} ×{setting['scale']}"
             figures[f"{place} PSNR"] = f"{row.mean:.2f}"
