@@ -70,6 +70,36 @@ FAULTS = [
     ),
     Fault(
         "kernels/blocked.py",
+        "vector_norm(square, dim=1, keepdim=True).sqrt_()",
+        "vector_norm(square, dim=1, keepdim=True)",
+        "tests/kernels/test_blocked.py::TestBlocked::test_forward_agrees_with_80_digits",
+    ),
+    Fault(
+        "kernels/blocked.py",
+        "CUBIC_NORMS = (1e-8, 1e8)",
+        "CUBIC_NORMS = (0, 1e8)",
+        "tests/kernels/test_blocked.py::TestBlocked::test_forward_agrees_with_80_digits",
+    ),
+    Fault(
+        "restoration/denoising.py",
+        "sigma *= self.strength",
+        "sigma += 0 * self.strength",
+        "tests/imaging/test_denoiser.py tests/test_denoise.py",
+    ),
+    Fault(
+        "restoration/upscaling.py",
+        'jpeg = lossy if asked.get("jpeg") is None else asked["jpeg"]',
+        'jpeg = asked.get("jpeg")',
+        "tests/test_upscale.py::TestUpscale::test_jpeg_files_have_their_own_networks",
+    ),
+    Fault(
+        "imaging/preview.py",
+        "sigma = restorer.noise_level(pixels)",
+        "sigma = None",
+        "tests/test_denoise.py::TestDenoise::test_a_preview_shows_several_strengths",
+    ),
+    Fault(
+        "kernels/blocked.py",
         "ORDINARY_K = (1.0, 16.0)",
         "ORDINARY_K = (0.1, 16.0)",
         "tests/kernels/test_blocked.py::TestBlocked::test_forward_agrees_with_80_digits",

@@ -73,6 +73,7 @@ def rows() -> dict[str, Tensor]:
     exponents = torch.linspace(-30, 30, 8)
     return {
         "plain": plain,
+        "small": plain * 1e-11,  # its fourth powers have hardly any digits
         "tiny": plain * 1e-30,
         "huge": plain * 1e30,
         "wide": signs * 10.0**exponents,
