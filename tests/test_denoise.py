@@ -91,6 +91,8 @@ class TestDenoise(FilesConformance):
             ]
             shown = np.asarray(ImageOps.exif_transpose(opened(name)))
             assert np.array_equal(crops[0], shown)
+            expected = denoise(array(name), 20 / 255, "net.safetensors")
+            assert np.array_equal(crops[2], np.rot90(expected, -1 if "turned" in name else 0))
             assert not any(np.array_equal(crop, shown) for crop in crops[1:])
 
     def test_little_noise_is_said(self, folder):
