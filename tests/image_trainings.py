@@ -305,7 +305,7 @@ class InputConformance(BadInput):
         [
             (("--num-layers", "0"), "num_layers must be an integer >= 1, got 0"),
             (("--channels", "0"), "channels must be an integer >= 1, got 0"),
-            (("--crop-size", "99"), "no image to learn from: of 6 files 0 cannot be read and 6 "),
+            (("--crop-size", "99"), "no image to learn from: of 6 files 0 cannot be used and 6 "),
             (("--steps-per-epoch", "0"), "steps_per_epoch must be an integer >= 1, got 0"),
             (("--validation", "6"), "cannot hold out 6 of 6 images"),
             (("--validation", "-1"), "validation must be an integer >= 0, got -1"),

@@ -121,7 +121,10 @@ class TestDenoise(FilesConformance):
         assert "the noise level that the network was trained for" in result.stdout
         result = self.run("photos", "other", "--sigma", 25, options=options)
         assert result.exit_code == 0
-        assert result.stderr == "Hint: this network serves one noise level: sigma is not used.\n"
+        assert (
+            result.stderr
+            == "Hint: this network has no input for the noise level: sigma is not used.\n"
+        )
 
     def test_a_network_for_color_meets_a_gray_image(self, folder):
         ConvFWNet(1, 4, in_channels=3).save("color.safetensors")

@@ -20,7 +20,7 @@ from tests.image_trainings import (
     StartConformance,
     StoppingConformance,
 )
-from tests.trainings import about, run
+from tests.trainings import about, assert_same, run, save_pairs, weights
 
 
 class Denoise(ImageTraining):
@@ -129,6 +129,96 @@ class TestStopping(Denoise, StoppingConformance):
     )
     def test_another_noise(self, photos, begun, option, message):
         self.check_another(photos, begun, option, message)
+
+
+class TestPairs(Denoise):
+    """Noisy images beside clean ones."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def photos(cls, tmp_path_factory):
+        """The options of two folders."""
+        noisy, clean = save_pairs(tmp_path_factory.mktemp("pairs"))
+        return "--noisy", noisy, "--clean", clean
+
+    def learn(self, pairs, output, *options):
+        return self.train(None, output, *pairs, *options)
+
+    def test_a_trained_network_is_of_use(self, photos, tmp_path):
+        result = self.learn(photos, tmp_path / "net", "--color")
+        assert result.returncode == 0, result.stderr
+        assert result.stderr == ""
+        assert "5 pairs to learn from and 1 to validate\n" in result.stdout
+        assert "dB after epoch 2; the noisy images have 2" in result.stdout
+        notes = about(tmp_path / "net")["notes"]
+        assert (notes["task"], notes["pairs"], notes["color"]) == ("denoise", True, True)
+        assert notes["data"].startswith(f"6 pairs of images in {photos[1]} and {photos[3]}, 1 of")
+        model = tmp_path / "net" / "model.safetensors"
+        assert not load_model(model).noise_level_input
+        options = ("--model", model, "--device", "cpu", "--sigma", 9)
+        used = run("denoise", photos[1] / "1.png", tmp_path / "1.png", *options)
+        assert used.returncode == 0, used.stderr
+        assert "40 × 40, the noise of the training pairs" in used.stdout
+        assert "this network has no input for the noise level: sigma is not used" in used.stderr
+
+    def test_a_shipped_network_goes_on_with_one_noise_level(self, photos, tmp_path):
+        start = ("--start", "conv_fwnet_t8.denoise_gray_fast", "--steps-per-epoch", 1)
+        result = self.train(None, tmp_path / "net", *photos, *start, network=())
+        assert result.returncode == 0, result.stderr
+        sigma = about(tmp_path / "net")["notes"]["sigma"]
+        assert 5 < sigma < 20
+        options = ("--model", tmp_path / "net" / "model.safetensors", "--device", "cpu")
+        used = run("denoise", photos[1] / "1.png", tmp_path / "1.png", *options)
+        assert f"sigma {sigma:.1f} (that of the training pairs)" in used.stdout
+
+    def test_resume_gives_the_same_weights_and_notices_changes(self, tmp_path):
+        noisy, clean = save_pairs(tmp_path)
+        pairs, net = ("--noisy", noisy, "--clean", clean), tmp_path / "net"
+        assert self.learn(pairs, net).returncode == 0
+        before = weights(net)
+        assert self.learn(pairs, net, "--resume").returncode == 0
+        assert_same(weights(net), before)
+        other = self.train(clean, net, "--resume")
+        assert "was started with sigma None, got sigma 25.0" in other.stderr
+        for folder in (noisy, clean):
+            path = folder / "1.png"
+            kept = path.read_bytes()
+            with Image.open(path) as image:
+                pixels = np.array(image)
+            pixels[0, 0] = 255 - pixels[0, 0]
+            Image.fromarray(pixels).save(path)
+            other = self.learn(pairs, net, "--resume")
+            assert other.returncode == 2
+            assert "was started with other data" in other.stderr
+            path.write_bytes(kept)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--noisy", "N"), "--noisy and --clean must be given together, got only --noisy"),
+            (("--clean", "C"), "--noisy and --clean must be given together, got only --clean"),
+            (
+                ("--noisy", "N", "--clean", "C", "--data", "C"),
+                "expected either --data or --noisy and --clean, got all of them",
+            ),
+            (("--noisy", "N", "--clean", "C", "--sigma", 9), "--sigma is for --data: pairs have"),
+            (("--noisy", "N", "--clean", "C", "--max-sigma", 9), "--max-sigma is for --data: "),
+            (("--noisy", "N", "--clean", "nowhere"), "expected a folder of images, got nowhere"),
+        ],
+    )
+    def test_options_that_do_not_fit(self, photos, tmp_path, options, message):
+        folders = {"N": photos[1], "C": photos[3]}
+        given = [folders.get(one, one) for one in options]
+        result = self.train(None, tmp_path / "net", *given)
+        assert result.returncode == 2
+        assert result.stderr.startswith(f"Error: {message}")
+        assert result.stderr.count("\n") == 1
+
+    def test_no_pair(self, photos, tmp_path):
+        shutil.copy(photos[3] / "1.png", tmp_path / "other.png")
+        result = self.learn(("--noisy", photos[1], "--clean", tmp_path), tmp_path / "net")
+        assert result.returncode == 2
+        assert f"got {photos[1] / '0.png'} and {tmp_path / 'other.png'}, for" in result.stderr
 
 
 class TestStart(Denoise, StartConformance):

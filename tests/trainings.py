@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from PIL import Image
+from scipy.ndimage import gaussian_filter
 from typer.testing import CliRunner
 
 from fwnet.cli import app
@@ -41,6 +42,23 @@ def save_noise(path, height=20, width=24, seed=0):
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
     Image.fromarray(pixels).save(path)
+
+
+def save_pairs(folder, count=6, side=40, sigma=12):
+    """Folders noisy and clean: waves, and short streaks that are stronger in bright pixels."""
+    generator = np.random.default_rng(1)
+    y, x = np.mgrid[:side, :side]
+    for index in range(count):
+        angle, phases = generator.uniform(0, np.pi), generator.uniform(0, 6, 3)
+        across, down = (x * np.cos(angle + turn) + y * np.sin(angle + turn) for turn in (0, 1.6))
+        clean = 128 + 90 * np.sin(across[..., None] / 5 + phases) * np.sin(down / 4)[..., None]
+        noise = gaussian_filter(generator.standard_normal(clean.shape), (0, 1, 0)) * 1.9
+        noisy = clean + sigma * noise * (0.5 + clean / 255)
+        for name, pixels in (("clean", clean), ("noisy", noisy)):
+            (folder / name).mkdir(exist_ok=True)
+            pixels = pixels.round().clip(0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{index}.png")
+    return folder / "noisy", folder / "clean"
 
 
 def about(folder):

@@ -261,7 +261,7 @@ def test_a_network_for_one_noise_level_uses_no_sigma():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         expected = denoise(image, model=network)
-    with pytest.warns(UserWarning, match="serves one noise level: sigma is not used"):
+    with pytest.warns(UserWarning, match="no input for the noise level: sigma is not used"):
         assert np.array_equal(denoise(image, 0.1, network), expected)
     assert restorer(network).run(Pixels(image[..., None])).sigma is None
 

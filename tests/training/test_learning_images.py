@@ -87,12 +87,12 @@ class TestFolders:
             (tmp_path / f"{index}.jpg").touch()
         _, lines, _ = read(tmp_path)
         assert len(lines) == restoration_training.NUM_NAMED + 1
-        assert lines[-1] == "Warning: 15 of 16 files cannot be read and are skipped."
+        assert lines[-1] == "Warning: 15 of 16 files cannot be used and are skipped."
 
     def test_nothing_left_is_an_error(self, tmp_path):
         save_noise(tmp_path / "small.png", 5, 40)
         (tmp_path / "words.png").touch()
-        with pytest.raises(DataError, match="of 2 files 1 cannot be read and 1 are smaller than a"):
+        with pytest.raises(DataError, match="of 2 files 1 cannot be used and 1 are smaller than a"):
             read(tmp_path)
         with pytest.raises(DataError, match="expected a folder of images, got "):
             read(tmp_path / "small.png")

@@ -111,6 +111,7 @@ def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
             say(f"Hint: {hint}")
         start = options.pop("start")
         trained = load_trained(start) if start else None
+        data = kind.data_from_options(options.pop("data"), **learned)
         restoration = kind.from_options(trained, chosen["model"], **learned)
         begun: Any = None if trained is None else trained.model
         made = restoration.make_network(
@@ -124,7 +125,7 @@ def training_command_for(kind: type[Restoration]) -> Callable[..., None]:
         report = train_restoration(
             restoration,
             made,
-            options.pop("data"),
+            data,
             run,
             start=begun,
             settings=settings,
@@ -141,7 +142,8 @@ def _show(report: RestorationReport, restoration: Restoration) -> None:
     images = report.images
     held = "" if images.held is None else f" and {len(images.held)} to validate"
     count = len(images.learn)
-    lines = [f"{count:,} image{'s' * (count != 1)} to learn from{held}"]
+    kind = "pair" if restoration.pairs else "image"
+    lines = [f"{count:,} {kind}{'s' * (count != 1)} to learn from{held}"]
     if report.validation_psnr is not None:
         lines.append(
             f"validation PSNR {report.validation_psnr:.2f} dB after epoch "

@@ -21,6 +21,7 @@ from fwnet.data.images import (
     to_gray,
     to_luma,
 )
+from fwnet.data.pairs import estimate_shift, match_pairs, read_pair
 from fwnet.data.seeds import keyed_generator
 from fwnet.data.super_resolution import set5_files, set14_files, t91_files
 from fwnet.data.synthetic import SyntheticCodes, synthetic_codes
@@ -37,13 +38,16 @@ __all__ = [
     "berkeley_files",
     "berkeley_training_files",
     "berkeley_validation_files",
+    "estimate_shift",
     "image_files",
     "keyed_generator",
     "load_mnist",
+    "match_pairs",
     "noisy",
     "read_images",
     "read_luma",
     "read_luma_images",
+    "read_pair",
     "read_pixels",
     "set5_files",
     "set14_files",

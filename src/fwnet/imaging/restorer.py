@@ -188,7 +188,7 @@ class Restorer:
         given = self.asked.get("sigma") is not None
         if not given or network is None or network.model.noise_level_input:
             return None
-        return "this network serves one noise level: sigma is not used"
+        return "this network has no input for the noise level: sigma is not used"
 
     def run(
         self, pixels: Pixels, progress: ProgressCallback = silent, stage: str = "restoring"

@@ -2,7 +2,13 @@
 
 from fwnet.restoration.denoising import Denoising
 from fwnet.restoration.recipe import Recipe, Settings
-from fwnet.restoration.restoration import Example, ImageSource, Restoration, option
+from fwnet.restoration.restoration import (
+    Example,
+    ImageSource,
+    Restoration,
+    TrainingData,
+    option,
+)
 from fwnet.restoration.upscaling import Upscaling
 
 __all__ = [
@@ -13,6 +19,7 @@ __all__ = [
     "Recipe",
     "Restoration",
     "Settings",
+    "TrainingData",
     "Upscaling",
     "option",
 ]

@@ -1,17 +1,24 @@
-"""Denoising: remove noise of one level, or of all levels in an interval."""
+"""Denoising: remove noise of one level, of all levels in an interval, or that of pairs."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from fwnet.data import ImageSet, berkeley_files, keyed_generator, noisy, without_bsd68
+from fwnet.data import DataError, ImageSet, berkeley_files, keyed_generator, noisy, without_bsd68
 from fwnet.errors import FwnetError
 from fwnet.restoration.recipe import Recipe, Settings
-from fwnet.restoration.restoration import Example, ImageSource, Restoration, check_task, option
+from fwnet.restoration.restoration import (
+    Example,
+    ImageSource,
+    Restoration,
+    TrainingData,
+    check_task,
+    option,
+)
 from fwnet.zoo import TrainedModel
 
 MODELS = {1: "conv_fwnet_t16.denoise_gray", 3: "conv_fwnet_t20.denoise_color"}
@@ -83,8 +90,20 @@ TRAIN_NOTES = """
 
 The last command starts from a shipped network and keeps its noise level.
 
-Images should be clean: new Gaussian noise, independent in every pixel, is added to crops of them \
-at every step.
+Images of --data should be clean: new Gaussian noise, independent in every pixel, is added to \
+crops of them at every step.
+
+[bold]fwnet train denoise --noisy shots --clean means --start conv_fwnet_t20.denoise_color \
+-o mynet[/bold]
+
+Real noise is different. If you have pairs, such as one shot and the mean of many, the network \
+learns from them instead. Starting from a shipped network helps; with few pairs, add \
+--learning-rate 0.0005.
+
+Two files are a pair if they have the same name, whatever the suffix, in the same subfolder. The \
+words noisy and real in the one, clean, mean and gt in the other, do not count (a_real.jpg and \
+a_mean.png), and --noisy and --clean may be one folder. Pairs of different sizes, and those that \
+seem shifted by more than half a pixel, are reported and skipped.
 
 Without --data the network learns from the Berkeley images (BSDS500) without the 68 test images \
 of BSD68. They are read from $FWNET_DATA/bsds500 (docs/data.md). Without that folder, 70 MB are \
@@ -126,6 +145,13 @@ class ApplyOptions:
 class TrainOptions:
     """Options of `fwnet train denoise`."""
 
+    noisy: Path | None = option(
+        None,
+        "Learn from pairs instead of --data: the folder of the noisy images.",
+    )
+    clean: Path | None = option(
+        None, "The folder of the clean images, named like the noisy ones (see below)."
+    )
     sigma: float | None = option(
         None,
         "Standard deviation of the noise, on the scale 0 to 255.",
@@ -152,26 +178,31 @@ class Denoising(Restoration):
     grows about as σ does: dividing by σ gives all levels the same weight.
 
     Attributes:
-        levels: σ on the scale of [0, 1], or the interval that it is drawn from.
+        levels: σ on the scale of [0, 1], or the interval that it is drawn from. That of pairs is
+            measured when they are read: it is 0 before.
         tell_sigma: Whether the network has a noise-level input.
         color: Whether images are RGB; else gray.
         sigma: The known noise level of images to restore; None to estimate it.
         strength: Factor of the noise level of images to restore; a network that is not told
             σ is mixed with the image instead.
+        pairs: Whether to learn from pairs of noisy and clean images, whose noise need not be
+            Gaussian. A network with a noise-level input is always told the σ of the pairs, in
+            training and later: the estimate is far too small for the noise of JPEG files.
     """
 
-    levels: float | tuple[float, float]
+    levels: float | tuple[float, float] = 0.0
     tell_sigma: bool = False
     color: bool = False
     sigma: float | None = None
     strength: float = 1.0
+    pairs: bool = False
 
     name = "denoise"
     does = "removes noise"
     help = "Remove noise from images with a trained network."
     notes = NOTES
     model_shown = f"{MODELS[1]} for gray images, {MODELS[3]} for color images"
-    train_help = "Train a denoising network on a folder of clean images."
+    train_help = "Train a denoising network on clean images, or on pairs of noisy and clean ones."
     data_shown = "the Berkeley images"
     start_help = (
         " A color network can start from a gray one, and a network for a range of noise levels "
@@ -185,7 +216,7 @@ class Denoising(Restoration):
     choices = ("fast",)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.low <= self.high <= 1 or self.high == 0:
+        if not 0 <= self.low <= self.high <= 1 or (self.high == 0 and not self.pairs):
             raise FwnetError(
                 f"sigma must be in (0, 1], or an interval in it, got {self.levels!r} "
                 "(a level of 25 is sigma=25/255)"
@@ -215,12 +246,15 @@ class Denoising(Restoration):
             raise FwnetError(
                 f"expected a network for 1 or 3 channels, got one for {network.in_channels}"
             )
+        levels = levels_of(trained.facts) or (0.0, LARGEST_SIGMA)
+        pairs, sigma = trained.facts.get("pairs") is True, asked.get("sigma")
         return cls(
-            levels=levels_of(trained.facts) or (0.0, LARGEST_SIGMA),
+            levels=levels,
             tell_sigma=network.noise_level_input,
             color=network.in_channels == 3,
-            sigma=asked.get("sigma"),
+            sigma=levels[1] if pairs and sigma is None else sigma,
             strength=asked.get("strength", 1.0),
+            pairs=pairs,
         )
 
     @classmethod
@@ -236,7 +270,14 @@ class Denoising(Restoration):
                 "the network to start from must keep the size of images, got one with a scale of "
                 f"{network.scale}"
             )
-        if start is None or network is None or sigma is not None or max_sigma is not None:
+        pairs = options.get("noisy") is not None
+        levels: float | tuple[float, float] = 0.0
+        if pairs:
+            tell_sigma = network is not None and network.noise_level_input
+            if sigma is not None or max_sigma is not None:
+                name = "--sigma" if max_sigma is None else "--max-sigma"
+                raise FwnetError(f"{name} is for --data: pairs have noise already")
+        elif start is None or network is None or sigma is not None or max_sigma is not None:
             levels, tell_sigma = levels_from(sigma, max_sigma), max_sigma is not None
         else:
             known = levels_of(start.facts)
@@ -255,7 +296,20 @@ class Denoising(Restoration):
             )
         if network is not None and network.in_channels == 3 and not color:
             raise FwnetError("the network to start from is for color, got gray")
-        return cls(levels, tell_sigma, color)
+        return cls(levels, tell_sigma, color, pairs=pairs)
+
+    @classmethod
+    def data_from_options(cls, data: Path | None, **options: Any) -> TrainingData:
+        """Return --data, or the folders --noisy and --clean."""
+        noisy_folder, clean_folder = options["noisy"], options["clean"]
+        if noisy_folder is None and clean_folder is None:
+            return data
+        if noisy_folder is None or clean_folder is None:
+            got = "--clean" if noisy_folder is None else "--noisy"
+            raise FwnetError(f"--noisy and --clean must be given together, got only {got}")
+        if data is not None:
+            raise FwnetError("expected either --data or --noisy and --clean, got all of them")
+        return noisy_folder, clean_folder
 
     @classmethod
     def default_models(cls, *, lossy: bool = False, **asked: Any) -> dict[int, str]:  # noqa: ARG003
@@ -281,9 +335,12 @@ class Denoising(Restoration):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """σ, or its interval, on the scale 0 to 255; and whether images are in color."""
+        """σ, or its interval, on the scale 0 to 255; whether images are in color, and pairs."""
         levels = [round(255 * level, 6) for level in (self.low, self.high)]
-        return {"sigma": levels[0] if levels[0] == levels[1] else levels, "color": self.color}
+        facts = {"sigma": levels[0] if levels[0] == levels[1] else levels, "color": self.color}
+        if self.high == 0:
+            del facts["sigma"]  # not measured yet
+        return facts | {"pairs": True} if self.pairs else facts
 
     @property
     def network_arguments(self) -> dict[str, Any]:
@@ -321,18 +378,32 @@ class Denoising(Restoration):
         """x + n with σ = `high`, and noise that is always the same."""
         return noisy(image, self.high, 0)
 
+    def measured(self, images: ImageSet) -> Self:
+        """Return this with the σ of pairs: the root of the mean squared difference."""
+        if not self.pairs:
+            return self
+        pairs = (images[index].tensor_split(2, 1) for index in range(len(images)))
+        errors = [(one - other).square().mean().item() for one, other in pairs]
+        sigma = (sum(errors) / len(errors)) ** 0.5
+        if sigma == 0:
+            raise DataError("noisy and clean images must differ, got the same pixels in all pairs")
+        return replace(self, levels=sigma)
+
     def learning_images(
         self,
         images: ImageSet,
         crop_size: int,  # noqa: ARG002
     ) -> tuple[ImageSet, ImageSet | None]:
-        """Return the images as they are: noise is added to crops."""
+        """Return the images as they are: noise is added to crops, and pairs have it already."""
         return images, None
 
     def degrade_crops(
         self, seen: Tensor, clean: Tensor, generator: torch.Generator, seed: int, step: int
     ) -> tuple[Tensor, ...]:
-        """Return noisy crops, clean ones, and the σ of each."""
+        """Return noisy crops, clean ones, and the σ of each; of pairs, that of all pairs."""
+        if self.pairs:
+            clean, seen = clean.tensor_split(2, 1)
+            return seen, clean, clean.new_full((len(clean),), self.high)
         levels = torch.rand(len(clean), generator=generator)
         sigma = (self.low + (self.high - self.low) * levels).to(clean.device, non_blocking=True)
         # Another key than that of `noisy`, or seed 0 would learn the noise of the tests.
@@ -349,7 +420,11 @@ class Denoising(Restoration):
         return relative.mean()
 
     def examples(self, image: Tensor, index: int) -> Iterator[Example]:
-        """Yield a noisy copy at σ, or at those of 15, 25 and 50 that are in the interval."""
+        """Yield a noisy copy at σ, or at those of 15, 25 and 50 in the interval; or a pair."""
+        if self.pairs:
+            wanted, degraded = image.tensor_split(2, 1)
+            yield Example(degraded, wanted, self.high)
+            return
         levels = [self.low]
         if self.low < self.high:
             inside = [level for level in VALIDATED_AT if self.low <= level <= self.high]
@@ -376,8 +451,13 @@ class Denoising(Restoration):
         """Describe a result: its size, and σ with where it comes from."""
         strength = "" if self.strength == 1 else f", strength {self.strength:g}"
         if sigma is None:
-            return f"{width} × {height}, the noise level that the network was trained for{strength}"
+            known = (
+                "of the training pairs" if self.pairs else "level that the network was trained for"
+            )
+            return f"{width} × {height}, the noise {known}{strength}"
         known = "estimated" if self.sigma is None else "given"
+        if self.pairs and sigma == self.high:
+            known = "that of the training pairs"
         level = f"{width} × {height}, sigma {255 * sigma:.1f} ({known}){strength}"
         if self.sigma is not None or sigma > LITTLE_NOISE:
             return level

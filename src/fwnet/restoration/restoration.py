@@ -17,6 +17,8 @@ from fwnet.models import ImageModel
 from fwnet.restoration.recipe import Recipe
 from fwnet.zoo import TrainedModel
 
+TrainingData = str | Path | tuple[str | Path, str | Path] | None
+
 
 def option(
     default: Any,
@@ -100,6 +102,7 @@ class Restoration(ABC):
         scale: The result is `scale` times the height and width of the image.
         luma: Whether the network sees only Y of YCbCr; chroma comes from `baseline`.
         sigma: The known noise level of images to restore; None to estimate it where it is needed.
+        pairs: Whether training images are pairs: channels of the clean image, then of the other.
     """
 
     name: ClassVar[str]
@@ -120,6 +123,7 @@ class Restoration(ABC):
     luma: ClassVar[bool] = False
     scale: int = 1
     sigma: float | None = None
+    pairs: bool = False
 
     # --- What a network was trained for
 
@@ -158,6 +162,11 @@ class Restoration(ABC):
     def from_command_line(cls, **options: Any) -> dict[str, Any]:
         """Return arguments of `for_network` from options of the command line."""
         return options
+
+    @classmethod
+    def data_from_options(cls, data: Path | None, **options: Any) -> TrainingData:  # noqa: ARG003
+        """Return what to learn from: --data, or what the options of the training command say."""
+        return data
 
     @classmethod
     def hints(cls, **options: Any) -> list[str]:  # noqa: ARG003
@@ -251,6 +260,10 @@ class Restoration(ABC):
     def seen(self, image: Tensor) -> Tensor:
         """Return what the network sees of a degraded image."""
         return image
+
+    def measured(self, images: ImageSet) -> Self:  # noqa: ARG002
+        """Return this restoration with what only the images to learn from can tell."""
+        return self
 
     def learning_images(
         self,

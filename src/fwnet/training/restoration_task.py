@@ -50,14 +50,15 @@ class RestorationTask(Task):
         self.crop_size = check_integer("crop_size", crop_size)
         self.crops_per_epoch = check_integer("crops_per_epoch", crops_per_epoch)
         restoration.check_crop_size(crop_size)
-        channels = restoration.network_arguments.get("in_channels", 1)
+        channels = restoration.network_arguments.get("in_channels", 1) * (1 + restoration.pairs)
         for part in (images, validation):
             if part is not None and part.channels != channels:
                 raise ValueError(f"images must have {channels} channels, got {part.channels}")
         images.check_sides(crop_size, "the size of a crop")
         if validation is not None:  # the border may be left out of a comparison
             validation.check_sides(3 * restoration.scale, "three times the scale")
-        self.restoration, self.validation = restoration, validation
+        self.restoration = restoration = restoration.measured(images)
+        self.validation = validation
         self.images, self.degraded_images = restoration.learning_images(images, crop_size)
 
     def to(self, device: torch.device) -> Self:

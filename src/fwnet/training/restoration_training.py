@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from fwnet.checks import check_integer
-from fwnet.data import DataError, ImageSet, image_files
+from fwnet.data import DataError, ImageSet, image_files, match_pairs, read_pair
 from fwnet.hardware import choose_device, hardware_name
 from fwnet.models import ImageModel
 from fwnet.models.conv_coding_networks import ConvCodingNetwork
 from fwnet.progress import Progress
-from fwnet.restoration import Restoration
+from fwnet.restoration import ImageSource, Restoration, TrainingData
 from fwnet.training.checkpoint import MODEL, TrainingFolder, holds_training
 from fwnet.training.config import ConfigError, TrainingConfig, TrainingRun
 from fwnet.training.loop import TrainingResult, train
@@ -67,7 +67,7 @@ class RestorationReport:
 def train_restoration(
     restoration: Restoration,
     network: ImageModel,
-    data: str | Path | None,
+    data: TrainingData,
     run: TrainingRun,
     *,
     start: ImageModel | None = None,
@@ -83,7 +83,8 @@ def train_restoration(
         restoration: What to learn, such as `Denoising(25 / 255)` or `Upscaling(3)`.
         network: The network, such as `restoration.make_network()`; trained in place.
         data: A folder of images, with its subfolders; None for the restoration's default images.
-            Unreadable files and the history.png of trainings are skipped.
+            For pairs, such as `Denoising(pairs=True)`, two folders: noisy and clean images of the
+            same names. Unreadable files and the history.png of trainings are skipped.
         run: Folder, device, checkpoints and progress. The folder must be given.
         start: A trained network to take initial weights from.
         settings: Settings that differ from the recipe, by the names of `TrainingConfig`.
@@ -101,6 +102,9 @@ def train_restoration(
         check_integer("validation", validation, 0)
     if run.folder is None:
         raise ConfigError("run.folder must be a folder for the trained network, got None")
+    if isinstance(data, tuple) != restoration.pairs:
+        expected = "two folders, (noisy, clean)" if restoration.pairs else "one folder"
+        raise ConfigError(f"data must be {expected}, got {data!r}")
     restoration.check_network(network)
     crop_size = restoration.crop_size if crop_size is None else crop_size
     restoration.check_crop_size(check_integer("crop_size", crop_size))
@@ -127,15 +131,17 @@ def train_restoration(
         crop_size=crop_size,
         crops_per_epoch=steps_per_epoch * config.batch_size,
     )
-    facts = {**restoration.facts, "crop_size": crop_size, "steps_per_epoch": steps_per_epoch}
+    sizes = {"crop_size": crop_size, "steps_per_epoch": steps_per_epoch}
+    digest = None if start is None else weights_digest(start.state_dict())
     result = train(
         network,
         task,
         config,
         replace(run, device=device),
-        identity={**facts, "start": None if start is None else weights_digest(start.state_dict())},
+        identity={**restoration.facts, **sizes, "start": digest},
         notes={
-            **facts,
+            **task.restoration.facts,
+            **sizes,
             "data": images.description,
             "hardware": f"{hardware_name(device)}, torch {torch.__version__}",
             "task": restoration.name,
@@ -180,7 +186,7 @@ def _adopt(network: ImageModel, start: ImageModel) -> None:
 
 def read_learning_images(
     restoration: Restoration,
-    folder: str | Path | None,
+    data: TrainingData,
     run: TrainingRun,
     crop_size: int,
     num_held: int | None = None,
@@ -189,19 +195,27 @@ def read_learning_images(
 
     Args:
         restoration: Chooses the files and reads them.
-        folder: A folder of images, with its subfolders; None for default images.
+        data: A folder of images, with its subfolders; two folders for pairs; None for default
+            images.
         run: Reports progress and warnings. Pictures of training histories are not learned from.
         crop_size: Images with a shorter side are skipped.
         num_held: How many images to hold out; None for 12, or a tenth if that is fewer.
     """
-    found, where = None, BERKELEY
-    if folder is not None:
-        output = Path(run.folder or ".").resolve()
-        found = [path for path in image_files(Path(folder)) if not _is_history(path, output)]
-        where = f"in {folder}"
-    source = restoration.source(found, where, NUM_HELD if num_held is None else num_held, run.warn)
+    read, kind = restoration.read, "image"
+    if isinstance(data, tuple):
+        noisy_of = _match(Path(data[0]), Path(data[1]), run.warn)
+        source = ImageSource(list(noisy_of), f"of images in {data[0]} and {data[1]}")
+        read, kind = lambda path: read_pair(noisy_of[path], path, restoration.read), "pair"
+    else:
+        found, where = None, BERKELEY
+        if data is not None:
+            output = Path(run.folder or ".").resolve()
+            found = [path for path in image_files(Path(data)) if not _is_history(path, output)]
+            where = f"in {data}"
+        num_wanted = NUM_HELD if num_held is None else num_held
+        source = restoration.source(found, where, num_wanted, run.warn)
     others = source.held_files
-    images = _read([*source.files, *(others or [])], restoration.read, crop_size, run)
+    images = _read([*source.files, *(others or [])], read, crop_size, run)
     if others is None:
         if num_held is None:
             num_held = min(NUM_HELD, max(1, len(images) // 10)) if len(images) > 1 else 0
@@ -213,7 +227,7 @@ def read_learning_images(
         kept = [index for index, name in enumerate(images.names) if name not in names]
         learn, held = images.select(kept), images.select(apart) if apart else None
         count, those = len(learn), "others"
-    description = f"{count} {'image' if count == 1 else 'images'} {source.description}"
+    description = f"{count} {kind}{'s' * (count != 1)} {source.description}"
     if held is not None:
         description += f", {len(held)} {those} to validate"
     return LearningImages(learn, held, description)
@@ -224,6 +238,19 @@ def _is_history(path: Path, output: Path) -> bool:
     if path.name != PICTURE:
         return False
     return path.parent.resolve() == output or holds_training(path.parent)
+
+
+def _match(noisy: Path, clean: Path, warn: Callable[[str], object]) -> dict[Path, Path]:
+    """Return the noisy file of each clean one; files without a partner are reported."""
+    noisy_of, alone = match_pairs(noisy, clean)
+    if alone:
+        more = "" if len(alone) <= NUM_NAMED else ", …"
+        warn(
+            f"Warning: {len(alone)} file{'s have' if len(alone) > 1 else ' has'} no partner and "
+            f"{'are' if len(alone) > 1 else 'is'} skipped: "
+            f"{', '.join(map(str, alone[:NUM_NAMED]))}{more}"
+        )
+    return noisy_of
 
 
 def _read(
@@ -247,7 +274,7 @@ def _read(
     for reason in reasons[:NUM_NAMED]:
         run.warn(f"Warning: {reason}; it is skipped.")
     if len(reasons) > NUM_NAMED:
-        run.warn(f"Warning: {len(reasons)} of {len(files)} files cannot be read and are skipped.")
+        run.warn(f"Warning: {len(reasons)} of {len(files)} files cannot be used and are skipped.")
     if num_small:
         run.warn(
             f"Warning: {num_small} of {len(files)} images {'is' if num_small == 1 else 'are'} "
@@ -255,7 +282,7 @@ def _read(
         )
     if not arrays:
         raise DataError(
-            f"no image to learn from: of {len(files)} files {len(reasons)} cannot be read and "
+            f"no image to learn from: of {len(files)} files {len(reasons)} cannot be used and "
             f"{num_small} are smaller than a crop of {crop_size} × {crop_size}"
         )
     return ImageSet.of(arrays, names)

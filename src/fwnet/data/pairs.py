@@ -1,0 +1,94 @@
+"""Pairs of a noisy and a clean image: files that belong together, their sizes and their shift."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from fwnet.data.folders import DataError
+from fwnet.data.images import image_files
+
+NOISY_WORDS, CLEAN_WORDS = ("noisy", "real"), ("clean", "mean", "gt")
+SEPARATORS = "/_. -"
+SHIFT_SIDE = 512  # pixels: only the middle of larger images is compared
+SHIFT_GAIN = 0.8  # a shift must lower the squared difference to this; by chance it falls to 0.84
+
+
+def match_pairs(noisy: Path, clean: Path) -> tuple[dict[Path, Path], list[Path]]:
+    """Return the noisy file of each clean one, and the files that have no partner.
+
+    Two files are a pair if their paths below the folders agree, without suffixes. Among the others,
+    the words noisy and real in the one, and clean, mean and gt in the other, do not count:
+    `a_real.JPG` and `a_mean.JPG` are a pair, and both may be in one folder.
+    """
+    files = image_files(noisy), image_files(clean)
+    found: dict[Path, Path] = {}
+    for words in (((), ()), (NOISY_WORDS, CLEAN_WORDS)):
+        used = {*found, *found.values()}
+        ours, theirs = (
+            {_key(path.relative_to(folder), some): path for path in part if path not in used}
+            for folder, part, some in zip((noisy, clean), files, words, strict=True)
+        )
+        both = ours.keys() & theirs.keys()
+        found |= {theirs[key]: ours[key] for key in both if not theirs[key].samefile(ours[key])}
+    if not found:
+        raise DataError(
+            "expected noisy and clean images of the same names, "
+            f"got {files[0][0]} and {files[1][0]}, for example"
+        )
+    used = {*found, *found.values()}
+    return dict(sorted(found.items())), sorted({*files[0], *files[1]} - used)
+
+
+def _key(path: Path, words: tuple[str, ...]) -> str:
+    """Return a path without its suffix and without these words."""
+    name = path.with_suffix("").as_posix()
+    if not words:
+        return name
+    edge = f"[{re.escape(SEPARATORS)}]"
+    pattern = rf"(?:^|{edge})(?:{'|'.join(words)})(?={edge}|$)"
+    return re.sub(pattern, "", name, flags=re.IGNORECASE).strip(SEPARATORS)
+
+
+def read_pair(noisy: Path, clean: Path, read: Callable[[Path], np.ndarray]) -> np.ndarray:
+    """Return the channels of the clean image, then those of the noisy one: (h, w, 2·channels).
+
+    Raise for images of different sizes, and for those that seem shifted by more than half a pixel.
+    """
+    images = read(clean), read(noisy)
+    wanted, got = (f"{image.shape[1]} × {image.shape[0]}" for image in images)
+    if wanted != got:
+        raise DataError(f"{noisy} must have the size of {clean}, {wanted}, got {got}")
+    down, right = estimate_shift(*images)
+    if (down, right) != (0, 0):
+        raise DataError(f"{noisy} seems shifted by ({down}, {right}) pixels against {clean}")
+    return np.concatenate(images, axis=2)
+
+
+def estimate_shift(clean: np.ndarray, noisy: np.ndarray) -> tuple[int, int]:
+    """argmin_s Σ_x (noisy(x + s) − clean(x))²: how far down and right `noisy` is, in whole pixels.
+
+    All shifts are compared at once by the fast Fourier transform of images (h, w, channel), without
+    their smooth parts and their finest details. Noise alone also has a best shift, by chance: the
+    result is (0, 0) unless the difference falls by a fifth.
+    """
+    height, width = (min(side, SHIFT_SIDE) for side in clean.shape[:2])
+    top, left = (clean.shape[0] - height) // 2, (clean.shape[1] - width) // 2
+    window = np.outer(np.hanning(height), np.hanning(width))  # against edges at the border
+    squared = np.fft.fftfreq(height)[:, None] ** 2 + np.fft.rfftfreq(width) ** 2
+    # The difference of two Gaussian filters, with standard deviations of 1 and 4 pixels.
+    band = np.exp(-2 * np.pi**2 * squared) - np.exp(-32 * np.pi**2 * squared)
+    spectra = []
+    for image in (clean, noisy):
+        gray = image[top : top + height, left : left + width].mean(2)
+        spectra.append(np.fft.rfft2((gray - gray.mean()) * window) * band)
+    first, second = spectra
+    products = np.fft.irfft2(first.conj() * second, (height, width))
+    squares = np.fft.irfft2(abs(first) ** 2 + abs(second) ** 2, (height, width))[0, 0]
+    errors = 1 + squares - 2 * products  # 1: rounding errors of constant images do not count
+    best = int(errors.argmin())
+    if errors.flat[best] >= SHIFT_GAIN * errors[0, 0]:
+        return 0, 0
+    down, right = divmod(best, width)
+    return (down + height // 2) % height - height // 2, (right + width // 2) % width - width // 2
