@@ -69,9 +69,7 @@ def test_cards_have_the_measured_figures(task):
             setting = row.setting
             place = f"BSD68 σ={setting.get('σ')}"
             if task == "upscale":
-                images = (
-                    setting.get("images") or f"JPEG {setting['quality']}"
-                )
+                images = setting.get("images") or f"JPEG {setting['quality']}"
                 place = f"{images} ×{setting['scale']}"
             figures[f"{place} PSNR"] = f"{row.mean:.2f}"
         assert {key: f"{value:.2f}" for key, value in card.figures.items()} == figures != {}
