@@ -22,7 +22,7 @@ from fwnet.solvers.arguments import (
 )
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
-from fwnet.solvers.dual_newton import DIRECT_BELOW, DualNewton
+from fwnet.solvers.dual_newton import DualNewton
 from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe, ShortStep
 from fwnet.solvers.homotopy import Homotopy
 from fwnet.solvers.implicit import attach_gradient
@@ -38,6 +38,9 @@ from fwnet.solvers.splitting import ADMM
 NORM_TOL = 10  # norm_gap may be this many times tol, relative to the norm
 NEAREST_TO_1, LARGEST_P = 1e-7, 1e4
 LOOSEST_PRIMAL = 1e-4
+# Newton's steps are found by conjugate gradients for these p, but for less than this tolerance,
+# which asks for digits of the code itself, only where p is smooth.
+NEWTON_ITERATIVE, TIGHTEST_ITERATIVE, SMOOTH = (1.005, 12.0), 1e-12, (1.12, 2.0)
 CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 23
 FEWEST_ROWS = 64  # per block, however wide: fewer would not keep the machine busy
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
@@ -71,31 +74,37 @@ class Auto(BindableMethod):
             return InteriorPoint(problem.white, p, radius, tol, norm_tol)
         if p == 2:
             return Secular(problem.white, radius)
+        direct = self._steps_directly(p, tol)
         if p < 2:
-            return DualNewton(problem.white, p, radius, tol, norm_tol)
+            return DualNewton(problem.white, p, radius, tol, norm_tol, direct)
         # It finds out during the search whether the constraint binds: do not stop before that.
         tol, norm_tol = min(tol, LOOSEST_PRIMAL), min(norm_tol, NORM_TOL * LOOSEST_PRIMAL)
-        return PrimalNewton(problem.white, p, radius, tol, norm_tol)
+        return PrimalNewton(problem.white, p, radius, tol, norm_tol, direct)
 
     def _follows_path(self, problem: Constrained) -> bool:
         one = solved_exponent(problem.exponent) == 1
         return one and problem.factors is None and not self.careful
 
+    def _steps_directly(self, p: float, tol: float) -> bool:
+        if self.careful or not NEWTON_ITERATIVE[0] <= p <= NEWTON_ITERATIVE[1]:
+            return True
+        return tol < TIGHTEST_ITERATIVE and not SMOOTH[0] <= p <= SMOOTH[1]
+
     def second_try(self, problem: Constrained, dtype: torch.dtype) -> Self | None:
         """Return the method for rows that were not certified in this precision, if there is one."""
-        if dtype == torch.float32 or self._follows_path(problem):
+        if dtype == torch.float32 or not self.careful:
             return dataclasses.replace(self, careful=True)
         return None
 
-    def uses_matrices(self, problem: Problem) -> bool:
+    def uses_matrices(self, problem: Problem, tol: float) -> bool:
         """Return True for all but the path, and Newton's method with conjugate gradients."""
         assert isinstance(problem, Constrained)
-        return not (self._follows_path(problem) or 1 + DIRECT_BELOW <= problem.exponent <= 2)
+        return not self._follows_path(problem) and self._steps_directly(problem.exponent, tol)
 
     def wants_float64(self, problem: Problem) -> bool:
-        """Return True except for p in [1.01, 2]: the other methods divide by vanishing numbers."""
+        """Return True for p near 1 and large p, where powers and factorizations lose digits."""
         assert isinstance(problem, Constrained)
-        return not 1.01 <= problem.exponent <= 2
+        return not 1.01 <= problem.exponent <= NEWTON_ITERATIVE[1]
 
 
 METHODS: dict[str, Callable[[], BindableMethod]] = {
@@ -228,7 +237,7 @@ def solve_rows(
     num_steps = torch.empty(count, dtype=torch.int32, device=x.device)
     shared = method.bind(problem, inner, NORM_TOL * inner) if problem.same_for_all_rows else None
     start = time.monotonic()
-    size = _block_rows(problem, method, x.device.type)
+    size = _block_rows(problem, method, inner, x.device.type)
     for first in range(0, count, size):
         rows = slice(first, first + size)
         part = problem.select(rows)
@@ -287,7 +296,7 @@ def _solve_block(
     )
 
 
-def _block_rows(problem: Problem, method: BindableMethod, device: str) -> int:
+def _block_rows(problem: Problem, method: BindableMethod, tol: float, device: str) -> int:
     """Return the number of rows per block: what fits the cache of a CPU or the memory of a GPU."""
     n, m = problem.dictionary.shape
     entries, matrix_entries = (
@@ -296,7 +305,7 @@ def _block_rows(problem: Problem, method: BindableMethod, device: str) -> int:
     rows = max(FEWEST_ROWS, entries // max(n, m))
     if problem.factors is not None:
         rows = min(rows, matrix_entries // (n * m))
-    elif method.uses_matrices(problem):
+    elif method.uses_matrices(problem, tol):
         rows = min(rows, matrix_entries // min(n, m) ** 2)
     return max(1, rows)
 

@@ -13,9 +13,12 @@ every row starts there, and moves to the first problem once the bound exceeds c.
 
 with w = (|y|/N)^(q−2) are well conditioned in these coordinates unless p is near 1: a few
 conjugate-gradient steps in float32 give the direction, whatever the precision of the rest. Near 1
-the systems are solved directly, for a sequence of exponents that decreases to p.
+the weights of a few entries exceed all others, which takes a step for each of them, and p is
+reached through a sequence of decreasing exponents. With `direct`, which is slower and goes further,
+the systems are factored.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -32,11 +35,11 @@ from fwnet.solvers.whitened import (
     weighted_gram,
 )
 
-DIRECT_BELOW = 0.12  # p − 1 below which conjugate gradients would need too many steps
 PATH_START, PATH_RATIO = 0.2, 2.5
 PATH_TOL = 1e-2  # the tolerance for all exponents of the path but the last
 MAX_HALVINGS = 30
-CONJUGATE_STEPS = (2, 3, 5, 8, 8, 10, 14, 20, 30, 50, 80, 120, 200)  # per Newton step
+CONJUGATE_STEPS = (2, 3, 5, 8, 8, 10, 14, 20, 30, 50)  # per Newton step
+MOST_STEPS = 40  # with conjugate gradients; what is left then needs direct steps
 
 
 @dataclass(frozen=True)
@@ -54,14 +57,23 @@ class DualState(RowState):
     bound: Tensor  # xᵀv/N, (rows, 1)
     binds: Tensor  # whether c is below the bound, (rows, 1)
     rung: int  # the index on the path of exponents; shared
+    steps: int = 0
 
 
 class DualNewton:
     """Codes for 1 < p ≤ 2 with gap ≤ tol·½‖x‖² and norm_gap ≤ norm_tol·‖z‖_p."""
 
-    def __init__(self, white: Whitened, p: float, radius: float, tol: float, norm_tol: float):
+    def __init__(
+        self,
+        white: Whitened,
+        p: float,
+        radius: float,
+        tol: float,
+        norm_tol: float,
+        direct: bool = False,
+    ):
         self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
-        self.direct = p - 1 < DIRECT_BELOW
+        self.direct = direct
         self.path = [p]
         excess = p - 1
         while excess * PATH_RATIO < PATH_START:
@@ -79,15 +91,28 @@ class DualNewton:
     def step(self, state: DualState, index: int) -> DualState:
         """Take a Newton step with a line search, or go to the next exponent of the path."""
         if state.rung < len(self.path) - 1 and self._solved(state, PATH_TOL, PATH_TOL).all():
-            return self._evaluate(state.target, state.v, state.y, state.rung + 1)
-        if self.direct:
-            direction = self._direct_direction(state)
-        else:
-            direction = self._iterative_direction(state, index)
-        return self._search(state, direction, state.target.white.analyze(direction))
+            ahead = self._evaluate(state.target, state.v, state.y, state.rung + 1)
+            return dataclasses.replace(ahead, steps=index + 1)
+        if not self.direct:
+            return self._moved(state, self._iterative_direction(state, index), index)
+        ahead = self._moved(state, self._direct_direction(state), index)
+        # Where weights underflow, the matrix is singular: conjugate gradients do not notice.
+        rows = (ahead.v == state.v).all(-1).nonzero().squeeze(-1)
+        if len(rows):
+            part = state.select(rows)
+            ahead = ahead.put(
+                rows, self._moved(part, self._iterative_direction(part, index), index)
+            )
+        return ahead
+
+    def _moved(self, state: DualState, direction: Tensor, index: int) -> DualState:
+        ahead = self._search(state, direction, state.target.white.analyze(direction))
+        return dataclasses.replace(ahead, steps=index + 1)
 
     def finished(self, state: DualState) -> Tensor:
-        """Return which rows have a small gap or norm_gap."""
+        """Return which rows have a small gap or norm_gap, or are left to direct steps."""
+        if not self.direct and state.steps >= MOST_STEPS:
+            return torch.ones_like(state.binds.squeeze(-1))
         if state.rung < len(self.path) - 1:
             return torch.zeros_like(state.binds.squeeze(-1))
         return self._solved(state, self.tol, self.norm_tol)

@@ -42,7 +42,7 @@ class BindableMethod(Protocol):
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> Method:
         """Return the method for this problem."""
 
-    def uses_matrices(self, problem: Problem) -> bool:
+    def uses_matrices(self, problem: Problem, tol: float) -> bool:
         """Return whether a step needs a k × k matrix per row, which limits the rows per block."""
         return False
 

@@ -6,11 +6,15 @@ In whitened coordinates, with N = ‖z‖_p, s = sign(z)(|z|/N)^(p−1) and y = 
     the constraint binds:     λ·N·s = y  with  Λv = x − Vz,  N = c
     an exact code exists:     N·s = y    with  Vz = x
 
-The Hessian of ½N² is H = (p−1)·diag((|z|/N)^(p−2)) + (2−p)·s sᵀ, whose inverse is known, so either
-Newton system reduces to one with the matrix V H⁻¹ Vᵀ (+ λΛ). The curvature of an entry near 0
-vanishes, so its inverse is bounded. The second problem moves along Vz = x and decreases N; the
-first moves along the sphere N = c and decreases the residual. Large p are reached through a
-sequence of increasing exponents.
+The Hessian of ½N² is H = (p−1)·diag((|z|/N)^(p−2)) + (2−p)·s sᵀ. A step d minimizes
+
+    ½dᵀBd + ⟨N·s − y/λ, d⟩      B = H + VᵀΛ⁻¹V/λ  and  sᵀd = 0,      or   B = H  and  Vd = 0
+
+for the first or second problem; then the code returns to the sphere N = c, or stays on Vz = x, and
+the residual, or N, must have become smaller. Entries of z near 0 have no curvature, which makes B
+singular, but hardly so for the d that are allowed: a few conjugate-gradient steps in float32 find
+d. With `direct`, which is slower and goes further, d comes from a factorization of V H⁻¹ Vᵀ (+ λΛ).
+Large p are reached through a sequence of increasing exponents.
 """
 
 import dataclasses
@@ -34,119 +38,223 @@ PATH_START, PATH_RATIO = 3.0, 2.5
 PATH_TOL = 1e-2
 FLATTEST = 1e10  # bound on the inverse curvature of an entry, relative to that of the largest
 MAX_HALVINGS = 30
-RIDGE_STEPS = 48
+CONJUGATE_TOL = 1e-7  # share of the squared residual that is noise in float32
+NOTHING = 1e-10  # relative change of the residual or norm that may be rounding
+RIDGE_STEPS = 12
+CONJUGATE_STEPS = (3, 4, 6, 9, 12, 16, 20, 25, 30, 40, 50, 60, 80, 100, 100, 100)  # per Newton step
 
 
 @dataclass(frozen=True)
 class PrimalState(RowState):
-    """A feasible code and its dual vector."""
+    """A feasible code, its dual vector, and what was computed from them."""
 
     target: Target
     z: Tensor  # (rows, m): Vz = x, or ‖z‖_p = c
-    v: Tensor  # (rows, k)
+    norm: Tensor  # N, (rows, 1)
+    s: Tensor  # (rows, m)
+    curvature: Tensor  # (|z|/N)^(p−2), (rows, m)
+    v: Tensor  # Λ⁻¹(x − Vz), or V(N·s), (rows, k)
+    y: Tensor  # Vᵀv, (rows, m)
+    dual_norm: Tensor  # ‖y‖_q, (rows, 1)
+    error: Tensor  # ‖x − Vz‖² in the metric Λ⁻¹: the objective, relative to ½‖x‖², (rows, 1)
+    gap: Tensor  # of the objective, or of the norm, relative to it, (rows, 1)
     witness: Tensor  # the v that proved that the constraint binds, (rows, k)
     binds: Tensor  # (rows, 1)
+    given_up: Tensor  # whether there were too many steps, (rows, 1)
     rung: int
 
 
 class PrimalNewton:
     """Codes for 2 < p < ∞ with gap ≤ tol·½‖x‖² and norm_gap ≤ norm_tol·‖z‖_p."""
 
-    def __init__(self, white: Whitened, p: float, radius: float, tol: float, norm_tol: float):
+    def __init__(
+        self,
+        white: Whitened,
+        p: float,
+        radius: float,
+        tol: float,
+        norm_tol: float,
+        direct: bool = False,
+    ):
         self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
+        self.direct = direct
         self.path = [p]
         while self.path[0] / PATH_RATIO > PATH_START:
             self.path.insert(0, self.path[0] / PATH_RATIO)
+        self._low = white.to(torch.float32)
 
     def init(self, x: Tensor) -> PrimalState:
         """Start from the code of least L2 norm."""
         target = Target.of(x, self.radius, self.white.to(x.dtype))
-        z = target.white.analyze(target.x)
-        binds = torch.zeros_like(target.radius, dtype=torch.bool)
-        return PrimalState(target, z, target.x, target.x, binds, rung=0)
+        no = torch.zeros_like(target.radius, dtype=torch.bool)
+        return self._placed(
+            self._evaluate(target, target.white.analyze(target.x), target.x, no, rung=0)
+        )
 
     def step(self, state: PrimalState, index: int) -> PrimalState:
         """Take a Newton step with a line search, or go to the next exponent of the path."""
         if state.rung < len(self.path) - 1 and self._solved(state, PATH_TOL, PATH_TOL).all():
             # The balls grow with p: an exact code may be feasible now.
-            exact = _made_exact(state.target, state.z)
-            free = torch.zeros_like(state.binds)
-            return dataclasses.replace(state, z=exact, binds=free, rung=state.rung + 1)
-        dz, dv = self._direction(state)
-        z = self._search(state, dz)
-        v = torch.where(state.binds, state.v, state.v + dv)
-        return self._placed(dataclasses.replace(state, z=z, v=v))
+            target, free = state.target, torch.zeros_like(state.binds)
+            exact = state.z + target.white.analyze(target.x - target.white.synthesize(state.z))
+            return self._placed(self._evaluate(target, exact, state.witness, free, state.rung + 1))
+        d = self._direct_step(state) if self.direct else self._iterative_step(state, index)
+        along = torch.where(state.binds, 0.0, 1.0)
+        d = d - along * state.target.white.analyze(state.target.white.synthesize(d))
+        moved = self._placed(self._search(state, d))
+        if self.direct or index + 1 < len(CONJUGATE_STEPS):
+            return moved
+        return dataclasses.replace(moved, given_up=torch.ones_like(moved.given_up))
 
     def finished(self, state: PrimalState) -> Tensor:
-        """Return which rows have a small gap or norm_gap."""
+        """Return which rows have a small gap or norm_gap, or are left to direct steps."""
+        left = state.given_up.squeeze(-1)
         if state.rung < len(self.path) - 1:
-            return torch.zeros_like(state.binds.squeeze(-1))
-        return self._solved(state, self.tol, self.norm_tol)
+            return left
+        return left | self._solved(state, self.tol, self.norm_tol)
 
     def answer(self, state: PrimalState) -> tuple[Tensor, Tensor]:
         """Return the code, and v or the witness.
 
         A residual near 0 has no meaningful direction: there the witness is the better dual vector.
         """
-        vanished = state.binds & (self._error(state) <= self.tol)
+        vanished = state.binds & (state.error <= self.tol)
         return state.target.answer(state.z, torch.where(vanished, state.witness, state.v))
 
+    def _evaluate(
+        self, target: Target, z: Tensor, witness: Tensor, binds: Tensor, rung: int
+    ) -> PrimalState:
+        """Compute everything at z, after scaling z to the sphere where the constraint binds."""
+        p, white = self.path[rung], target.white
+        a = z.abs()
+        peak = a.amax(-1, keepdim=True)
+        a = a / peak
+        curvature = a.pow(p - 2)
+        s = curvature * a
+        relative = dot(s, a).pow(1 / p)  # N over the peak
+        s = torch.copysign(s, z).mul_(relative.pow(1 - p))
+        curvature *= relative.pow(2 - p)
+        norm = peak * relative
+        z = torch.where(binds, z * (target.radius / norm), z)
+        norm = torch.where(binds, target.radius, norm)
+        image = white.synthesize(torch.where(binds, z, norm * s))
+        residual = torch.where(binds, target.x - image, 0.0)
+        weighted = residual / white.metric
+        v = torch.where(binds, weighted, image)
+        y = white.analyze(v)
+        dual_norm = lp_norm(y, dual_exponent(p)).unsqueeze(-1)
+        error = dot(residual, weighted)
+        xv = dot(target.x, v)
+        reached = (xv - target.radius * dual_norm).clamp(min=0).square()
+        reached = reached / dot(v, white.metric * v)
+        gap = torch.where(binds, error - reached, 1 - xv / dual_norm / norm)
+        no = torch.zeros_like(binds)
+        return PrimalState(
+            target, z, norm, s, curvature, v, y, dual_norm, error, gap, witness, binds, no, rung
+        )
+
     def _placed(self, state: PrimalState) -> PrimalState:
-        """Project z onto the sphere or Vz = x; move rows whose bound exceeds c to the sphere."""
-        p = self.path[state.rung]
-        target, white = state.target, state.target.white
-        bound = dot(target.x, state.v) / self._dual_norm(state)
-        new = ~state.binds & target.binds(bound)
-        binds = state.binds | new
-        witness = torch.where(state.binds, state.witness, state.v)
-        exact = _made_exact(target, state.z)
-        sphere = state.z * (target.radius / lp_norm(state.z, p).unsqueeze(-1))
-        z = torch.where(binds, sphere, exact)
-        if new.any():
-            rows = new.squeeze(-1).nonzero().squeeze(-1)
-            z[rows] = _ridge(target.select(rows), p)
-        residual = (target.x - white.synthesize(z)) / white.metric
-        v = torch.where(binds, residual, state.v)
-        return dataclasses.replace(state, z=z, v=v, witness=witness, binds=binds)
+        """Move rows whose bound exceeds c to the sphere."""
+        bound = dot(state.target.x, state.v) / state.dual_norm
+        new = ~state.binds & state.target.binds(bound)
+        if not new.any():
+            return state
+        rows = new.squeeze(-1).nonzero().squeeze(-1)
+        target = state.target.select(rows)
+        start = _ridge(target, self.path[state.rung])
+        return state.put(rows, self._evaluate(target, start, state.v[rows], new[rows], state.rung))
 
     @staticmethod
-    def _error(state: PrimalState) -> Tensor:
-        """‖x − Vz‖² in the metric Λ⁻¹: the objective, relative to ½‖x‖²."""
-        residual = state.target.x - state.target.white.synthesize(state.z)
-        return dot(residual, residual / state.target.white.metric)
+    def _solved(state: PrimalState, tol: float, norm_tol: float) -> Tensor:
+        return (state.gap <= torch.where(state.binds, tol, norm_tol)).squeeze(-1)
 
-    def _dual_norm(self, state: PrimalState) -> Tensor:
-        y = state.target.white.analyze(state.v)
-        return lp_norm(y, dual_exponent(self.path[state.rung])).unsqueeze(-1)
+    def _multiplier(self, state: PrimalState) -> Tensor:
+        """Return λ, or 1 for exact codes.
 
-    def _solved(self, state: PrimalState, tol: float, norm_tol: float) -> Tensor:
-        target, metric = state.target, state.target.white.metric
-        dual_norm = self._dual_norm(state)
-        xv = dot(target.x, state.v)
-        reached = (xv - target.radius * dual_norm).clamp(min=0).square() / dot(
-            state.v, metric * state.v
-        )
-        gap = self._error(state) - reached
-        norm = lp_norm(state.z, self.path[state.rung]).unsqueeze(-1)
-        norm_gap = norm - xv / dual_norm
-        return torch.where(state.binds, gap <= tol, norm_gap <= norm_tol * norm).squeeze(-1)
+        At the solution it is both ⟨z, y⟩/N² and ‖y‖_q/N; elsewhere the first is at most the second.
+        """
+        least = 0.1 * state.dual_norm / state.norm
+        multiplier = torch.maximum(dot(state.z, state.y) / state.norm.square(), least)
+        return torch.where(state.binds, multiplier, 1.0).clamp(min=torch.finfo(least.dtype).tiny)
 
-    def _direction(self, state: PrimalState) -> tuple[Tensor, Tensor]:
-        """Solve the Newton system for the changes of z and v, with λ eliminated."""
-        p = self.path[state.rung]
-        z, binds, white = state.z, state.binds, state.target.white
-        norm = lp_norm(z, p).unsqueeze(-1)
-        a = z.abs() / norm
-        s = torch.copysign(a.pow(p - 1), z)
-        flat = a.clamp(min=torch.finfo(a.dtype).tiny).pow(2 - p).clamp_(max=FLATTEST) / (p - 1)
+    def _iterative_step(self, state: PrimalState, index: int) -> Tensor:
+        """Run projected conjugate gradients in float32, more of them at every Newton step.
+
+        They are preconditioned by the B of constant curvature, restricted to the allowed d:
+        G = I − Vᵀdiag(1 − g)V, less its part along s. A residual r is kept as ρ = Vr and in two
+        parts, r = b + Vᵀη, so that a step costs two products with V.
+        """
+        low = torch.float32
+        white = self._low if self.white.shared else state.target.white.to(low)
+        p, binds, any_binds = self.path[state.rung], state.binds, bool(state.binds.any())
+        multiplier = self._multiplier(state)
+        h = (p - 1) * state.curvature.to(low)
+        s, rank_one = state.s.to(low), 2 - p
+        stiff = torch.where(binds, 1 / (multiplier * state.target.white.metric), 0.0).to(low)
+        mean = h.mean(-1, keepdim=True)
+        g = torch.where(binds, mean / (mean + stiff), 0.0)
+        right = state.y / multiplier - state.norm * state.s
+        size = right.abs().amax(-1, keepdim=True).clamp(min=torch.finfo(right.dtype).tiny)
+        tiny = torch.finfo(low).tiny
+        b = (right / size).to(low)
+        rho = white.synthesize(b)
+        eta = torch.zeros_like(rho)
+        vs = white.synthesize(s)
+        normal = s - white.analyze((1 - g) * vs)  # Gs
+        scale = torch.where(binds, 1 / dot(s, normal).clamp(min=tiny), 0.0)
+        # Large temporaries are allocated once: allocation costs more than the arithmetic.
+        coefficients, product = torch.empty_like(b), torch.empty_like(b)
+        image, step = torch.empty_like(rho), torch.zeros_like(b)
+
+        def inner(a: Tensor, b: Tensor) -> Tensor:
+            return torch.mul(a, b, out=product).sum(-1, keepdim=True)
+
+        def precondition() -> tuple[Tensor, Tensor]:
+            """Write Gr to `coefficients`; return VGr and ⟨r, Gr⟩."""
+            white.analyze(eta - (1 - g) * rho, out=coefficients).add_(b)
+            # The parts of r along s, or in the range of Vᵀ, have no effect but grow by rounding.
+            if any_binds:
+                along_s = scale * inner(s, coefficients)
+                coefficients.addcmul_(normal, along_s, value=-1)
+                b.addcmul_(s, along_s, value=-1)
+                rho.addcmul_(vs, along_s, value=-1)
+            torch.where(binds, b, coefficients, out=b)
+            rho.mul_(binds)
+            coefficients_v = g * rho
+            return coefficients_v, inner(b, coefficients) + dot(eta, coefficients_v)
+
+        search_v, progress = precondition()
+        search = coefficients.clone()
+        noise = CONJUGATE_TOL * progress
+        count = CONJUGATE_STEPS[min(index, len(CONJUGATE_STEPS) - 1)]
+        for left in range(count - 1, -1, -1):
+            torch.mul(h, search, out=coefficients).addcmul_(s, rank_one * inner(s, search))
+            by_stiff = stiff * search_v
+            curved = inner(search, coefficients) + dot(search_v, by_stiff)
+            goes_on = (progress > noise) & (curved > 0)
+            length = torch.where(goes_on, progress / curved.clamp(min=tiny), 0.0)
+            step.addcmul_(search, length)
+            if left:
+                white.synthesize(coefficients, out=image).add_(by_stiff)
+                b.addcmul_(coefficients, length, value=-1)
+                eta.addcmul_(by_stiff, length, value=-1)
+                rho.addcmul_(image, length, value=-1)
+                previous = progress
+                coefficients_v, progress = precondition()
+                ratio = torch.where(goes_on, progress / previous.clamp(min=tiny), 0.0)
+                search.mul_(ratio).add_(coefficients)
+                search_v.mul_(ratio).add_(coefficients_v)
+        return step.to(right.dtype).mul_(size)
+
+    def _direct_step(self, state: PrimalState) -> Tensor:
+        """Eliminate d and the change of λ from the Newton system, and factor what is left."""
+        p, white = self.path[state.rung], state.target.white
+        z, norm, binds = state.z, state.norm, state.binds
+        tiny = torch.finfo(z.dtype).tiny
+        flat = state.curvature.clamp(min=tiny).reciprocal().clamp_(max=FLATTEST) / (p - 1)
         vz = white.synthesize(z)
-        y = white.analyze(state.v)
-        # Use units in which λ = 1, so that y = N·s at the solution of either problem. There λ is
-        # both ⟨z, y⟩/N² and ‖y‖_q/N; elsewhere the first is at most the second.
-        largest = self._dual_norm(state) / norm
-        multiplier = torch.maximum(dot(z, y) / norm.square(), 0.1 * largest)
-        multiplier = torch.where(binds, multiplier, 1.0).clamp(min=torch.finfo(z.dtype).tiny)
-        excess = norm * s - y / multiplier
+        multiplier = self._multiplier(state)
+        excess = norm * state.s - state.y / multiplier
         stiff = (p - 2) / (p - 1) / norm.square()
 
         def inverse_hessian(u: Tensor) -> Tensor:
@@ -161,37 +269,41 @@ class PrimalNewton:
         change = (dot(z, excess) - dot(vz, plain)) / (dot(vz, by_multiplier) - norm.square())
         change = torch.where(binds, change, 0.0)
         dv = plain + change * by_multiplier
-        dz = inverse_hessian(white.analyze(dv) - excess) - change * z
-        return dz, dv
+        return inverse_hessian(white.analyze(dv) - excess) - change * z
 
-    def _search(self, state: PrimalState, dz: Tensor) -> Tensor:
-        """Halve the step of each row until the residual on the sphere, or the norm, decreases."""
-        p, target, metric = self.path[state.rung], state.target, state.target.white.metric
+    def _search(self, state: PrimalState, d: Tensor) -> PrimalState:
+        """Halve the step of each row until the residual on the sphere, or the norm, decreases.
 
-        def merit(z: Tensor) -> Tensor:
-            norm = lp_norm(z, p).unsqueeze(-1)
-            residual = target.x - target.white.synthesize(z * (target.radius / norm))
-            return torch.where(state.binds, dot(residual, residual / metric), norm)
+        Near the solution they only change by roundings: there the gap must decrease.
+        """
 
-        limit = merit(state.z) * (1 + 64 * torch.finfo(dz.dtype).eps)
-        size = torch.ones_like(limit)
+        def fine(ahead: PrimalState, before: PrimalState) -> Tensor:
+            old, new = (torch.where(before.binds, t.error, t.norm) for t in (before, ahead))
+            smaller = new <= old * (1 + 64 * torch.finfo(d.dtype).eps)
+            smaller |= (new <= old * (1 + NOTHING)) & (ahead.gap < 0.5 * before.gap)
+            return smaller.squeeze(-1)
+
+        merged = self._evaluate(state.target, state.z + d, state.witness, state.binds, state.rung)
+        rows = (~fine(merged, state)).nonzero().squeeze(-1)  # with NaN
+        size = 1.0
         for _ in range(MAX_HALVINGS):
-            worse = ~(merit(state.z + size * dz) <= limit)  # true for NaN
-            if not worse.any():
-                break
-            size = torch.where(worse, size / 2, size)
-        else:
-            return torch.where(worse, state.z, state.z + size * dz)
-        return state.z + size * dz
-
-
-def _made_exact(target: Target, z: Tensor) -> Tensor:
-    """Return the projection of z onto Vz = x."""
-    return z + target.white.analyze(target.x - target.white.synthesize(z))
+            if not len(rows):
+                return merged
+            size /= 2
+            part = state.select(rows)
+            trial = self._evaluate(
+                part.target, part.z + size * d[rows], part.witness, part.binds, state.rung
+            )
+            good = fine(trial, part)
+            merged = merged.put(rows[good], trial.select(good.nonzero().squeeze(-1)))
+            rows = rows[~good]
+        # Direct steps from the same point would be the same again.
+        given_up = state.given_up | self.direct
+        return merged.put(rows, dataclasses.replace(state, given_up=given_up).select(rows))
 
 
 def _ridge(target: Target, p: float) -> Tensor:
-    """Return the p = 2 code z(λ) = Vᵀ(x/(1 + λΛ)) with p-norm c: a start on the sphere."""
+    """Return the p = 2 code z(λ) = Vᵀ(x/(1 + λΛ)) with a p-norm near c."""
     low, high = (torch.full_like(target.radius, value) for value in (-40.0, 40.0))
 
     def code(log_multiplier: Tensor) -> Tensor:
@@ -201,5 +313,4 @@ def _ridge(target: Target, p: float) -> Tensor:
         middle = 0.5 * (low + high)
         long = lp_norm(code(middle), p).unsqueeze(-1) > target.radius
         low, high = torch.where(long, middle, low), torch.where(long, high, middle)
-    z = code(high)
-    return z * (target.radius / lp_norm(z, p).unsqueeze(-1))
+    return code(high)
