@@ -280,8 +280,8 @@ def test_progress(channels):
 
 
 def test_tiles_are_those_of_the_image_that_the_network_sees():
-    assert restorer(sub_pixel(3), device="cpu")._only.tile == 384
-    assert restorer(on_enlarged(), 3, device="cpu")._only.tile == 128
+    assert restorer(sub_pixel(3), device="cpu")._only.tile == 256
+    assert restorer(on_enlarged(), 3, device="cpu")._only.tile == 85
     assert restorer(on_enlarged(), 400, device="cpu")._only.tile == 1
     assert restorer(on_enlarged(), 3, device="cpu", tile=50)._only.tile == 50
 

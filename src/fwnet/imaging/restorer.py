@@ -32,9 +32,9 @@ from fwnet.restoration import Denoising, Restoration, Upscaling
 from fwnet.zoo import TrainedModel, load_trained
 
 # Side of a tile in places of the network: pixels, or squares of them. With 16 layers of 64 maps,
-# one of 384 × 384 takes about 200 MB; larger ones are no faster on a CPU, and smaller ones do not
+# one of 256 × 256 takes about 100 MB; larger ones are no faster on a CPU, and smaller ones do not
 # fill a GPU.
-TILE_CPU = 384
+TILE_CPU = 256
 TILE_GPU = 1024
 LARGEST_RESULT = 1_000_000_000  # pixels: 3 GB of color with 8 bits
 
