@@ -300,9 +300,9 @@ FAULTS = [
         ),
     ),
     Fault(
-        "solvers/dual_newton.py",
-        "w *= relative.pow(2 - q)",
-        "w *= relative.pow(q - 2)",
+        "solvers/whitened.py",
+        "w.mul_(relative.pow(2 - p))",
+        "w.mul_(relative.pow(p - 2))",
         "tests/solvers/test_certified.py::test_certified_at_every_p",
     ),
     Fault(

@@ -26,7 +26,7 @@ def atoms(n, m, seed=0):
 
 
 def follow(x, dictionary, radius):
-    """The codes at the ends of paths, without a second try, and their certificates."""
+    """Return the codes that the path alone finds, and their certificates."""
     problem = Constrained(dictionary, LpBall(1.0, radius))
     outcome = iterate(Homotopy(problem.white, radius), x, Limits(300))
     return outcome.code, problem.certify(x, outcome.code, outcome.dual)

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 import fwnet
 from fwnet.cli import app, train_images
 from fwnet.errors import FwnetError
-from fwnet.models import ImageModel
+from fwnet.models import ImageModel, read_model
 from fwnet.zoo import list_models
 from fwnet.zoo.shelf import SHIPPED, weights_path
-from fwnet.zoo.shipping import NAME, TEXTS, sample_output
+from fwnet.zoo.shipping import KEPT, NAME, TEXTS, sample_output
 
 CARDS = list_models()
 LARGEST_SUM = 12_000_000  # bytes: a package should stay quick to install
@@ -47,6 +47,8 @@ def test_the_file_is_the_one_that_the_card_describes(card):
     data = weights_path(card.name).read_bytes()
     assert len(data) == card.num_bytes
     assert hashlib.sha256(data).hexdigest() == card.sha256
+    about, _ = read_model(weights_path(card.name))
+    assert set(about["notes"]) <= set(KEPT)  # no command with paths of the machine that trained it
 
 
 @each

@@ -13,9 +13,9 @@ every row starts there, and moves to the first problem once the bound exceeds c.
 
 with w = (|y|/N)^(q−2) are well conditioned in these coordinates unless p is near 1: a few
 conjugate-gradient steps in float32 give the direction, whatever the precision of the rest. Near 1
-the weights of a few entries exceed all others, which takes a step for each of them, and p is
-reached through a sequence of decreasing exponents. With `direct`, which is slower and goes further,
-the systems are factored.
+a few entries have far larger weights than all others. Each of them costs one more step, and p is
+reached through a sequence of decreasing exponents. With `direct` the systems are factored: that is
+slower, and solves problems that are worse conditioned.
 """
 
 import dataclasses
@@ -32,6 +32,7 @@ from fwnet.solvers.whitened import (
     cholesky_factor,
     cholesky_solve,
     dot,
+    norm_gradient,
     weighted_gram,
 )
 
@@ -127,15 +128,7 @@ class DualNewton:
     def _evaluate(self, target: Target, v: Tensor, y: Tensor, rung: int) -> DualState:
         """Compute everything at v, after scaling v to the best length for its problem."""
         q = dual_exponent(self.path[rung])
-        a = y.abs()
-        peak = a.amax(-1, keepdim=True)
-        a /= peak
-        w = a.pow(q - 2)
-        s = w * a
-        relative = dot(s, a).pow(1 / q)  # N over the peak
-        s = torch.copysign(s, y).mul_(relative.pow(1 - q))
-        w *= relative.pow(2 - q)
-        norm = peak * relative
+        norm, s, w = norm_gradient(y, q)
         xv = dot(target.x, v)
         bound = xv / norm
         binds = target.binds(bound)

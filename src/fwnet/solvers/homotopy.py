@@ -150,7 +150,8 @@ class Homotopy:
         empty = (state.sign == 0).to(torch.uint8).argmax(-1, keepdim=True)
         place = torch.where(goes_out, leaving, empty)
         here = torch.arange(state.sign.shape[-1], device=place.device) == place
-        # In: G⁻¹ grows by a row and a column, by the formula for blocks. Out: it shrinks.
+        # An entry that comes in adds a row and a column to G⁻¹; one that goes out removes them.
+        # Both are updates of rank one.
         products = self.gram[entering, state.index] * (state.sign != 0)
         solved = torch.bmm(state.inverse, products.unsqueeze(-1)).squeeze(-1)
         rest = self.gram.diagonal()[entering] - dot(products, solved)

@@ -6,14 +6,17 @@ In whitened coordinates, with N = ‖z‖_p, s = sign(z)(|z|/N)^(p−1) and y = 
     the constraint binds:     λ·N·s = y  with  Λv = x − Vz,  N = c
     an exact code exists:     N·s = y    with  Vz = x
 
-The Hessian of ½N² is H = (p−1)·diag((|z|/N)^(p−2)) + (2−p)·s sᵀ. A step d minimizes
+The Hessian of ½N² is H = (p−1)·diag((|z|/N)^(p−2)) + (2−p)·s sᵀ. A step is the d with the least
 
-    ½dᵀBd + ⟨N·s − y/λ, d⟩      B = H + VᵀΛ⁻¹V/λ  and  sᵀd = 0,      or   B = H  and  Vd = 0
+    ½dᵀBd + ⟨N·s − y/λ, d⟩
 
-for the first or second problem; then the code returns to the sphere N = c, or stays on Vz = x, and
-the residual, or N, must have become smaller. Entries of z near 0 have no curvature, which makes B
-singular, but hardly so for the d that are allowed: a few conjugate-gradient steps in float32 find
-d. With `direct`, which is slower and goes further, d comes from a factorization of V H⁻¹ Vᵀ (+ λΛ).
+    the constraint binds:     B = H + VᵀΛ⁻¹V/λ,  sᵀd = 0;  then z + d is scaled to N = c
+    an exact code exists:     B = H,  Vd = 0;  then z + d still has V(z + d) = x
+
+It is accepted if the residual, or N, became smaller. Entries of z near 0 have no curvature, so B is
+singular; but it is well conditioned for the d that are allowed, and a few conjugate-gradient steps
+in float32 find d. With `direct`, d comes from a factorization of V H⁻¹ Vᵀ (+ λΛ): that is slower,
+and solves problems that are worse conditioned.
 Large p are reached through a sequence of increasing exponents.
 """
 
@@ -31,6 +34,7 @@ from fwnet.solvers.whitened import (
     cholesky_factor,
     cholesky_solve,
     dot,
+    norm_gradient,
     weighted_gram,
 )
 
@@ -126,15 +130,7 @@ class PrimalNewton:
     ) -> PrimalState:
         """Compute everything at z, after scaling z to the sphere where the constraint binds."""
         p, white = self.path[rung], target.white
-        a = z.abs()
-        peak = a.amax(-1, keepdim=True)
-        a = a / peak
-        curvature = a.pow(p - 2)
-        s = curvature * a
-        relative = dot(s, a).pow(1 / p)  # N over the peak
-        s = torch.copysign(s, z).mul_(relative.pow(1 - p))
-        curvature *= relative.pow(2 - p)
-        norm = peak * relative
+        norm, s, curvature = norm_gradient(z, p)
         z = torch.where(binds, z * (target.radius / norm), z)
         norm = torch.where(binds, target.radius, norm)
         image = white.synthesize(torch.where(binds, z, norm * s))
@@ -181,8 +177,8 @@ class PrimalNewton:
         """Run projected conjugate gradients in float32, more of them at every Newton step.
 
         They are preconditioned by the B of constant curvature, restricted to the allowed d:
-        G = I − Vᵀdiag(1 − g)V, less its part along s. A residual r is kept as ρ = Vr and in two
-        parts, r = b + Vᵀη, so that a step costs two products with V.
+        G = I − Vᵀdiag(1 − g)V, less its part along s. Only b, η and ρ = Vr of a residual
+        r = b + Vᵀη are stored: a step then needs just two products with V.
         """
         low = torch.float32
         white = self._low if self.white.shared else state.target.white.to(low)

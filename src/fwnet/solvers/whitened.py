@@ -169,6 +169,21 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return product.unsqueeze(-1)
 
 
+def norm_gradient(z: Tensor, p: float) -> tuple[Tensor, Tensor, Tensor]:
+    """N = ‖z‖_p, s = ∇N and w = (|z|/N)^(p−2) = |s|·N/|z|, for every row.
+
+    Magnitudes are taken relative to the largest of the row, whose powers cannot overflow.
+    """
+    a = z.abs()
+    peak = a.amax(-1, keepdim=True)
+    a /= peak
+    w = a.pow(p - 2)
+    s = w * a
+    relative = dot(s, a).pow(1 / p)  # N over the peak
+    s = torch.copysign(s, z).mul_(relative.pow(1 - p))
+    return peak * relative, s, w.mul_(relative.pow(2 - p))
+
+
 def _times(rows: Tensor, matrix: Tensor, out: Tensor | None = None) -> Tensor:
     if matrix.ndim == 2:
         return torch.matmul(rows, matrix, out=out)

@@ -20,6 +20,7 @@ from fwnet.zoo.shelf import SHIPPED, Card, Sample, card_path, weights_path
 NAME = re.compile(r"[a-z0-9_]+_t[0-9]+\.[a-z0-9_]+")
 TEXTS = ("summary", "data", "data_license", "command", "hardware")
 FIELDS = (*TEXTS, "seconds", "figures")
+KEPT = ("settings", "seconds", "num_processes", "last_epoch")  # notes that stay in the file
 TRAINED_FOR = ("sigma", "scale", "color", "jpeg_quality")  # of the notes that training writes
 
 SIZE = 24  # of the image
@@ -56,6 +57,8 @@ def ship(
         if wrong:
             raise ModelFileError(f"{message} {', '.join(sorted(wrong))}")
     _check(name, known)
+    # What the card says is not said twice; the command as typed also holds paths of a machine.
+    about["notes"] = {key: known[key] for key in KEPT if key in known}
     kernels = torch.float16 if half else torch.float32
     with tempfile.TemporaryDirectory() as temporary:
         file = Path(temporary) / path.name
