@@ -255,7 +255,7 @@ def show_denoising() -> Section:
         "Denoising with a network that comes with the package",
         f"With noise of σ = {level} the PSNR is {ratios['noisy']:.1f} dB. fwnet.denoise "
         f"estimates σ and reaches {ratios['fwnet.denoise']:.1f} dB in {seconds:.1f} seconds with a "
-        "convolutional Frank-Wolfe network of 16 layers. For a file: fwnet denoise IN OUT.",
+        "convolutional Frank-Wolfe network. For a file: fwnet denoise IN OUT.",
         figure,
     )
 
