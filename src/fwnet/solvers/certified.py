@@ -12,6 +12,7 @@ from torch import Tensor
 
 from fwnet.functional import value_of
 from fwnet.sets import ConvexSet, LpBall
+from fwnet.solvers.active_set import ActiveSet
 from fwnet.solvers.arguments import (
     checked_limits,
     checked_problem,
@@ -41,7 +42,7 @@ LOOSEST_PRIMAL = 1e-4
 # Newton's steps are found by conjugate gradients for these p, but for less than this tolerance,
 # which asks for digits of the code itself, only where p is smooth.
 NEWTON_ITERATIVE, TIGHTEST_ITERATIVE, SMOOTH = (1.005, 12.0), 1e-12, (1.12, 2.0)
-CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 23
+CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 21
 FEWEST_ROWS = 64  # per block, however wide: fewer would not keep the machine busy
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
 
@@ -55,7 +56,7 @@ def solved_exponent(p: float) -> float:
 
 @dataclass(frozen=True)
 class Auto(BindableMethod):
-    """The fast method for the p of an Lp ball: a path, Newton, interior point, or a closed form.
+    """The fast method for the p of an Lp ball: exchanges, Newton, interior point, a closed form.
 
     Attributes:
         careful: Whether it is the second try, for rows that the fast method did not certify.
@@ -68,8 +69,8 @@ class Auto(BindableMethod):
         """Return the method for this p."""
         assert isinstance(problem, Constrained)
         p, radius = solved_exponent(problem.exponent), problem.radius
-        if self._follows_path(problem):
-            return Homotopy(problem.white, radius)
+        if p in (1, math.inf) and self._exchanges(problem):
+            return (Homotopy if p == 1 else ActiveSet)(problem.white, radius)
         if p in (1, math.inf):
             return InteriorPoint(problem.white, p, radius, tol, norm_tol)
         if p == 2:
@@ -81,9 +82,8 @@ class Auto(BindableMethod):
         tol, norm_tol = min(tol, LOOSEST_PRIMAL), min(norm_tol, NORM_TOL * LOOSEST_PRIMAL)
         return PrimalNewton(problem.white, p, radius, tol, norm_tol, direct)
 
-    def _follows_path(self, problem: Constrained) -> bool:
-        one = solved_exponent(problem.exponent) == 1
-        return one and problem.factors is None and not self.careful
+    def _exchanges(self, problem: Constrained) -> bool:
+        return problem.factors is None and not self.careful
 
     def _steps_directly(self, p: float, tol: float) -> bool:
         if self.careful or not NEWTON_ITERATIVE[0] <= p <= NEWTON_ITERATIVE[1]:
@@ -99,7 +99,9 @@ class Auto(BindableMethod):
     def uses_matrices(self, problem: Problem, tol: float) -> bool:
         """Return True for all but the path, and Newton's method with conjugate gradients."""
         assert isinstance(problem, Constrained)
-        return not self._follows_path(problem) and self._steps_directly(problem.exponent, tol)
+        if solved_exponent(problem.exponent) == 1 and self._exchanges(problem):
+            return False
+        return self._steps_directly(problem.exponent, tol)
 
     def wants_float64(self, problem: Problem) -> bool:
         """Return True for p near 1 and large p, where powers and factorizations lose digits."""

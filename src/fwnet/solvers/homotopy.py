@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fwnet.functional import lp_norm
+from fwnet.solvers.exchange import exchanged
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import Target, Whitened, cholesky_factor, cholesky_solve, dot
 
@@ -150,23 +151,16 @@ class Homotopy:
         empty = (state.sign == 0).to(torch.uint8).argmax(-1, keepdim=True)
         place = torch.where(goes_out, leaving, empty)
         here = torch.arange(state.sign.shape[-1], device=place.device) == place
-        # An entry that comes in adds a row and a column to G⁻¹; one that goes out removes them.
-        # Both are updates of rank one.
-        products = self.gram[entering, state.index] * (state.sign != 0)
-        solved = torch.bmm(state.inverse, products.unsqueeze(-1)).squeeze(-1)
-        rest = self.gram.diagonal()[entering] - dot(products, solved)
-        rows = torch.arange(len(place), device=place.device)
-        own = state.inverse[rows, place.squeeze(-1)]
-        vector = torch.where(goes_out, own, solved)
-        factor = torch.where(goes_out, -1 / own.gather(-1, place), 1 / rest)
-        factor = torch.where(stays, 0.0, factor)
-        inverse = torch.baddbmm(
-            state.inverse, (factor * vector).unsqueeze(-1), vector.unsqueeze(-2)
+        inverse = exchanged(
+            state.inverse,
+            self.gram,
+            state.index,
+            state.sign != 0,
+            place,
+            entering,
+            goes_out,
+            comes_in,
         )
-        edge = torch.where(comes_in, -factor * vector, 0.0)
-        edge = torch.where(here, torch.where(comes_in, factor, 0.0), edge)
-        inverse[rows, place.squeeze(-1)] = edge
-        inverse[rows, :, place.squeeze(-1)] = edge
         old = state.index.gather(-1, place)
         which = torch.where(comes_in, entering, old)
         there = torch.where(comes_in, True, state.present.gather(-1, which) & ~goes_out)
