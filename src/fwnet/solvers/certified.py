@@ -41,7 +41,7 @@ NEAREST_TO_1, LARGEST_P = 1e-7, 1e4
 LOOSEST_PRIMAL = 1e-4
 # Newton's steps are found by conjugate gradients for these p, but for less than this tolerance,
 # which asks for digits of the code itself, only where p is smooth.
-NEWTON_ITERATIVE, TIGHTEST_ITERATIVE, SMOOTH = (1.005, 12.0), 1e-12, (1.12, 2.0)
+NEWTON_ITERATIVE, TIGHTEST_ITERATIVE, SMOOTH = (1.0001, 12.0), 1e-12, (1.12, 2.0)
 CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 21
 FEWEST_ROWS = 64  # per block, however wide: fewer would not keep the machine busy
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
@@ -77,6 +77,8 @@ class Auto(BindableMethod):
             return Secular(problem.white, radius)
         direct = self._steps_directly(p, tol)
         if p < 2:
+            if tol < TIGHTEST_ITERATIVE:
+                tol **= 1.5  # the error of the code is about the root of its gap
             return DualNewton(problem.white, p, radius, tol, norm_tol, direct)
         # It finds out during the search whether the constraint binds: do not stop before that.
         tol, norm_tol = min(tol, LOOSEST_PRIMAL), min(norm_tol, NORM_TOL * LOOSEST_PRIMAL)
