@@ -9,7 +9,7 @@ from fwnet.solvers.loop import Progress
 from fwnet.solvers.omp import omp
 from fwnet.solvers.penalized import solve_penalized
 from fwnet.solvers.proximal import FISTA, ISTA
-from fwnet.solvers.solution import Solution, Status
+from fwnet.solvers.solution import Solution, Status, UncertifiedWarning
 from fwnet.solvers.splitting import ADMM
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "ShortStep",
     "Solution",
     "Status",
+    "UncertifiedWarning",
     "ksvd",
     "omp",
     "solve",

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 import time
+import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
@@ -33,7 +35,7 @@ from fwnet.solvers.primal_newton import PrimalNewton
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.secular import Secular
-from fwnet.solvers.solution import Solution, Status
+from fwnet.solvers.solution import Solution, Status, UncertifiedWarning, uncertified
 from fwnet.solvers.splitting import ADMM
 
 NORM_TOL = 10  # norm_gap may be this many times tol, relative to the norm
@@ -135,6 +137,7 @@ def solve(
     max_steps: int | None = None,
     time_limit: float | None = None,
     callback: Callable[[Progress], bool | None] | None = None,
+    warn: bool = True,
 ) -> Solution:
     """min_z ½‖x − Dz‖²  s.t.  z ∈ C, for every row of x, each code with its certificate.
 
@@ -157,6 +160,8 @@ def solve(
         time_limit: The largest number of seconds (default: none). Unfinished rows have the status
             TIME_LIMIT.
         callback: Called with a `Progress` after every step. Return True to stop the search.
+        warn: Whether an `UncertifiedWarning` says how many codes of method "auto" are not
+            certified, other than by a limit that was given here, and what to do.
 
     If x, dictionary, radius or p require gradients, the code is differentiable in them (once),
     through the optimality conditions. Codes that are not optimal, and codes of rows that are not
@@ -180,6 +185,8 @@ def solve(
     problem = Constrained(dictionary.detach(), numbers, factors=factors, start=begin)
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
         solution = _solve_in_its_precision(problem, rows, chosen, tol, limits)
+    if warn and isinstance(chosen, Auto):
+        _warn_of_uncertified(solution, step_limit=max_steps is None)
     if _asks_gradient(x, dictionary, convex_set):
         if not isinstance(convex_set, LpBall):
             raise TypeError(
@@ -191,6 +198,17 @@ def solve(
         code = attach_gradient(solution, same, x_rows, dictionary, convex_set)
         solution = dataclasses.replace(solution, code=code)
     return solution.reshape(x.shape[:-1])
+
+
+def _warn_of_uncertified(solution: Solution, step_limit: bool) -> None:
+    if solution.certified.all():
+        return
+    reasons = [Status.OPTIMAL, Status.STALLED, *([Status.STEP_LIMIT] if step_limit else [])]
+    codes = Counter(solution.status_code.tolist())
+    counts = {int(status): codes[status] for status in reasons if codes[status]}
+    if counts:
+        message = uncertified(counts, len(solution.gap))
+        warnings.warn(message, UncertifiedWarning, stacklevel=3)
 
 
 def _solve_in_its_precision(

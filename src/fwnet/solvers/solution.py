@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -37,6 +38,29 @@ _WORDS = {
     Status.NOT_FINITE: "x is not finite",
     Status.STOPPED: "stopped by the callback",
 }
+
+ADVICE = {
+    Status.OPTIMAL: "pass a larger tol, or a dictionary whose columns have similar lengths",
+    Status.STEP_LIMIT: "pass a larger max_steps or tol",
+    Status.STALLED: "pass float64 data, a larger tol, or a dictionary whose columns have similar "
+    "lengths",
+}
+
+
+class UncertifiedWarning(UserWarning):
+    """Some codes of a batch are not certified."""
+
+
+def uncertified(counts: Mapping[int, int], total: int) -> str:
+    """Return a sentence on how many codes are not certified, why, and what to do about it.
+
+    `counts` holds the number of codes for each status that is not CERTIFIED.
+    """
+    left = {Status(code): count for code, count in sorted(counts.items())}
+    reasons = "; ".join(f"{count} {status.words}" for status, count in left.items())
+    advice = [ADVICE[status] for status in left if status in ADVICE]
+    hint = f". What may help: {'; '.join(advice)}" if advice else ""
+    return f"{sum(left.values())} of {total} codes are not certified: {reasons}{hint}"
 
 
 @dataclass(frozen=True)
