@@ -1,0 +1,175 @@
+"""Certified codes at every p, beside CVXPY and, at p = 1, scikit-learn: one thread each.
+
+scikit-learn minimizes ½‖x − Dz‖² + α‖z‖₁. The penalty that gives the code of `solve` is different
+for every row, α = ‖Dᵀ(x − Dz)‖_∞; rows divided by it have the same solution with the penalty 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import math
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import fwnet
+from fwnet.bench.codes import paper_data, solve_with_cvxpy
+from fwnet.bench.dictionary import NORM, SIDE, patches
+from fwnet.bench.harness import Options, Report, Row, compare
+from fwnet.progress import Progress
+from fwnet.solvers.problem import Penalized
+
+ALL = (1.0, 1.02, 1.1, 1.3, 1.5, 2.0, 3.5, 4.0, 8.0, math.inf)
+BASELINE = 1.3
+SHAPES = ((50, 100), (64, 256), (64, 512))
+RADII = (1.0, 2.5, 5.0)
+NUM_ATOMS = 256
+TIGHTEST_LASSO = 1e-13
+
+
+@dataclass(frozen=True)
+class Data:
+    """Signals, a dictionary and the radii at which they are coded."""
+
+    name: str
+    x: Tensor
+    dictionary: Tensor
+    radii: tuple[float, ...]
+
+
+def run(options: Options) -> Report:
+    """Time `solve` for every p, radius and dictionary, and the others on the same rows."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        report = options.report("codes-by-p", f"solve, float64, p = {BASELINE:g}")
+        for data in _problems(options):
+            for radius in data.radii:
+                _compare(dataclasses.replace(data, radii=(radius,)), options, report)
+    finally:
+        torch.set_num_threads(threads)
+    return report
+
+
+def _problems(options: Options) -> Iterator[Data]:
+    count = 200 if options.quick else 1_000
+    for n, m in SHAPES[:1] if options.quick else SHAPES:
+        yield Data(f"synthetic, {n} × {m}", *paper_data(count, n, m), RADII)
+    rows = torch.from_numpy(patches(count, equal_contrast=True, seed=1)).double()
+    if not options.quick:
+        learner = fwnet.LpDictionaryLearning(NUM_ATOMS, p=1.0, radius=NORM, random_state=0)
+        learned = learner.fit(patches(20_000, equal_contrast=True, seed=0)).components_.T
+        learned = torch.from_numpy(np.ascontiguousarray(learned, dtype=np.float64))
+        yield Data(f"image patches, {NUM_ATOMS} learned atoms", rows, learned, (NORM,))
+    yield Data(f"image patches, {NUM_ATOMS} cosines", rows, overcomplete_dct(), (NORM,))
+
+
+def overcomplete_dct(side: int = SIDE, waves: int = 16) -> Tensor:
+    """Return products of cosines with `waves` frequencies per axis, (side², waves²)."""
+    place, frequency = torch.arange(side).double() + 0.5, torch.arange(waves).double()
+    cosines = torch.cos(math.pi * place[:, None] * frequency / waves)
+    if waves > side:
+        cosines[:, 1:] -= cosines[:, 1:].mean(0)
+    cosines /= cosines.norm(dim=0)
+    return torch.kron(cosines, cosines)
+
+
+def _compare(data: Data, options: Options, report: Report) -> None:
+    """Time all p in turn, each of them several times, and then the others once."""
+    (radius,) = data.radii
+    group = f"{data.name}, radius {radius:g}"
+    exponents = options.exponents or ALL
+    first = BASELINE if BASELINE in exponents else exponents[0]
+    candidates: dict[str, Callable[[int], object]] = {}
+    notes: dict[str, Any] = {}
+    for dtype in (torch.float64, torch.float32):
+        x, dictionary = data.x.to(dtype), data.dictionary.to(dtype)
+        for p in (first, *(p for p in exponents if p != first)):
+            name = f"p = {p:g}, {str(dtype)[6:]}"
+            ball = fwnet.LpBall(p, radius)
+            candidates[name] = _solving(x, dictionary, ball)
+            notes[name] = int(fwnet.solve(x, dictionary, ball).certified.sum())
+    rounds = 2 if options.quick else 5
+    rows = compare(group, candidates, options, rounds=rounds, warmup=1, measure_memory=False)
+    each = [dataclasses.replace(row, milliseconds=row.milliseconds / len(data.x)) for row in rows]
+    report.rows += each
+    report.notes[f"{group}, certified of {len(data.x)}"] = notes
+    unit = each[0].milliseconds
+    for p in exponents:
+        ours = next(row for row in each if row.name == f"p = {p:g}, float64").milliseconds
+        others = {}
+        if importlib.util.find_spec("cvxpy"):
+            options.progress(Progress(f"{group}, CVXPY", exponents.index(p), len(exponents), "p"))
+            few = data.x[: 2 if options.quick else 8].numpy()
+            job = (few, data.dictionary.numpy(), p, radius, False)
+            solve_with_cvxpy((few[:1], *job[1:]))
+            others["CVXPY"] = 1e3 * solve_with_cvxpy(job) / len(few)
+        if p == 1:
+            others |= _scikit_learn(data, radius, report.notes, group)
+        report.rows += [
+            Row(group, f"p = {p:g}, {name}", value / unit, value, 0.0, None)
+            for name, value in others.items()
+        ]
+        report.notes[f"{group}, p = {p:g}"] = {
+            f"times as fast as {name}": value / ours for name, value in others.items()
+        }
+
+
+def _solving(x: Tensor, dictionary: Tensor, ball: fwnet.LpBall) -> Callable[[int], object]:
+    return lambda _: fwnet.solve(x, dictionary, ball, warn=False)
+
+
+def _scikit_learn(data: Data, radius: float, notes: dict[str, Any], group: str) -> dict[str, float]:
+    """Return milliseconds per code of scikit-learn's algorithms; note their gaps."""
+    from sklearn.decomposition import sparse_encode
+    from sklearn.linear_model import Lasso
+
+    code = fwnet.solve(data.x, data.dictionary, fwnet.LpBall(1.0, radius)).code
+    residual = data.x - code @ data.dictionary.T
+    penalty = (residual @ data.dictionary).abs().amax(-1, keepdim=True)
+    used = (penalty > 1e-9 * data.x.norm(dim=-1, keepdim=True)).squeeze(-1)  # the constraint binds
+    if not used.any():
+        return {}
+    x = (data.x / penalty)[used]
+    rows, atoms = x.numpy(), np.ascontiguousarray(data.dictionary.T.numpy())
+    problem = Penalized(data.dictionary, 1.0, 1.0)
+
+    def encode(algorithm: str) -> Callable[[], np.ndarray]:
+        return lambda: sparse_encode(rows, atoms, algorithm=algorithm, alpha=1.0)
+
+    def lasso(tol: float) -> Callable[[], np.ndarray]:
+        model = Lasso(
+            1 / rows.shape[1], fit_intercept=False, precompute=True, tol=tol, max_iter=100_000
+        )
+        return lambda: model.fit(atoms.T, rows.T).coef_
+
+    def gap(codes: np.ndarray) -> float:
+        z = torch.from_numpy(np.ascontiguousarray(codes)).reshape(len(x), -1)
+        found = problem.gap(x, z, x - problem.decode(z))
+        return float((found / (0.5 * x.square().sum(-1))).max())
+
+    ways = {name: encode(name) for name in ("lasso_cd", "lasso_lars")}
+    tol = 1e-8
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        while tol > TIGHTEST_LASSO and gap(lasso(tol)()) > 1e-10:
+            tol /= 10
+        ways["lasso_cd, gap 1e-10"] = lasso(tol)
+        times = {}
+        for name, way in ways.items():
+            seconds = []
+            for _ in range(3):
+                start = time.perf_counter()
+                codes = way()
+                seconds.append(time.perf_counter() - start)
+            times[f"scikit-learn, {name}"] = 1e3 * statistics.median(seconds) / len(x)
+            notes[f"{group}, {name}"] = {"largest gap": gap(codes)}
+    return times
