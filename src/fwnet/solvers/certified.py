@@ -72,7 +72,8 @@ class Auto(BindableMethod):
         assert isinstance(problem, Constrained)
         p, radius = solved_exponent(problem.exponent), problem.radius
         if p in (1, math.inf) and self._exchanges(problem):
-            return (Homotopy if p == 1 else ActiveSet)(problem.white, radius)
+            white = problem.white.to(problem.dictionary.dtype)
+            return (Homotopy if p == 1 else ActiveSet)(white, radius)
         if p in (1, math.inf):
             return InteriorPoint(problem.white, p, radius, tol, norm_tol)
         if p == 2:
@@ -96,9 +97,10 @@ class Auto(BindableMethod):
 
     def second_try(self, problem: Constrained, dtype: torch.dtype) -> Self | None:
         """Return the method for rows that were not certified in this precision, if there is one."""
-        if dtype == torch.float32 or not self.careful:
-            return dataclasses.replace(self, careful=True)
-        return None
+        if dtype == torch.float32 and not self.wants_float64(problem):
+            one = solved_exponent(problem.exponent) == 1
+            return dataclasses.replace(self, careful=not one)
+        return None if self.careful else dataclasses.replace(self, careful=True)
 
     def uses_matrices(self, problem: Problem, tol: float) -> bool:
         """Return True for all but the path, and Newton's method with conjugate gradients."""
@@ -110,6 +112,8 @@ class Auto(BindableMethod):
     def wants_float64(self, problem: Problem) -> bool:
         """Return True for p near 1 and large p, where powers and factorizations lose digits."""
         assert isinstance(problem, Constrained)
+        if solved_exponent(problem.exponent) == 1 and self._exchanges(problem):
+            return False
         return not 1.01 <= problem.exponent <= NEWTON_ITERATIVE[1]
 
 
@@ -221,21 +225,22 @@ def _solve_in_its_precision(
     solution = solve_rows(problem, x, method, tol, limits, dtype)
     if not isinstance(method, Auto) or not isinstance(problem, Constrained):
         return solution
-    second = method.second_try(problem, x.dtype)
-    if second is None:
-        return solution
     done = torch.tensor(
         [Status.CERTIFIED, Status.NOT_FINITE, Status.TIME_LIMIT, Status.STOPPED],
         device=x.device,
         dtype=torch.int8,
     )
-    index = (~torch.isin(solution.status_code, done)).nonzero().squeeze(-1)
-    if len(index):
+    next_method = method.second_try(problem, x.dtype)
+    while next_method is not None:
+        index = (~torch.isin(solution.status_code, done)).nonzero().squeeze(-1)
+        if not len(index):
+            break
         shifted = _shifted(limits, len(x) - len(index), len(x), time.monotonic())
         wide = problem.select(index).to(torch.float64)
-        again = solve_rows(wide, x[index].double(), second, tol, shifted, dtype)
+        again = solve_rows(wide, x[index].double(), next_method, tol, shifted, dtype)
         for field in dataclasses.fields(solution):
             getattr(solution, field.name)[index] = getattr(again, field.name)
+        next_method = next_method.second_try(problem, torch.float64)
     return solution
 
 
