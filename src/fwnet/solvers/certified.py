@@ -41,9 +41,10 @@ from fwnet.solvers.splitting import ADMM
 NORM_TOL = 10  # norm_gap may be this many times tol, relative to the norm
 NEAREST_TO_1, LARGEST_P = 1e-7, 1e4
 LOOSEST_PRIMAL = 1e-4
-# Newton's steps are found by conjugate gradients for these p, but for less than this tolerance,
-# which asks for digits of the code itself, only where p is smooth.
-NEWTON_ITERATIVE, TIGHTEST_ITERATIVE, SMOOTH = (1.0001, 12.0), 1e-12, (1.12, 2.0)
+DIGITS_OF_CODE = 1e-12  # a tolerance below this asks for digits of the code itself
+# Newton's steps are found by conjugate gradients for these p, but for less than this tolerance only
+# where p is smooth.
+NEWTON_ITERATIVE, TIGHTEST_ITERATIVE, SMOOTH = (1.0001, 12.0), 5e-14, (1.12, 2.0)
 CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 21
 FEWEST_ROWS = 64  # per block, however wide: fewer would not keep the machine busy
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
@@ -80,7 +81,7 @@ class Auto(BindableMethod):
             return Secular(problem.white, radius)
         direct = self._steps_directly(p, tol)
         if p < 2:
-            if tol < TIGHTEST_ITERATIVE:
+            if tol < DIGITS_OF_CODE:
                 tol **= 1.5  # the error of the code is about the root of its gap
             return DualNewton(problem.white, p, radius, tol, norm_tol, direct)
         # It finds out during the search whether the constraint binds: do not stop before that.
@@ -188,7 +189,7 @@ def solve(
     begin = checked_start(start, x, dictionary)
     problem = Constrained(dictionary.detach(), numbers, factors=factors, start=begin)
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
-        solution = _solve_in_its_precision(problem, rows, chosen, tol, limits)
+        solution = solve_in_its_precision(problem, rows, chosen, tol, limits)
     if warn and isinstance(chosen, Auto):
         _warn_of_uncertified(solution, step_limit=max_steps is None)
     if _asks_gradient(x, dictionary, convex_set):
@@ -215,7 +216,7 @@ def _warn_of_uncertified(solution: Solution, step_limit: bool) -> None:
         warnings.warn(message, UncertifiedWarning, stacklevel=3)
 
 
-def _solve_in_its_precision(
+def solve_in_its_precision(
     problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
 ) -> Solution:
     """Solve in float64 if the method needs it; then again the rows that were not certified."""

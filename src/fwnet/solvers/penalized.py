@@ -27,7 +27,7 @@ from fwnet.solvers.arguments import (
     present,
     weighted,
 )
-from fwnet.solvers.certified import Auto, checked_method, solve_rows
+from fwnet.solvers.certified import Auto, checked_method, solve_in_its_precision, solve_rows
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
@@ -118,7 +118,7 @@ class RadiusSearch(BindableMethod):
 class _Radii:
     def __init__(self, problem: Penalized, tol: float):
         self.problem, self.tol = problem, tol
-        self.inner = Auto(careful=True)  # a path per multiplier would start anew each time
+        self.inner = Auto()
 
     def init(self, x: Tensor) -> RadiusState:
         """Start with the code 0, whose radius is too small unless it is optimal."""
@@ -143,7 +143,9 @@ class _Radii:
             given_in=problem.given_in,
         )
         limits = Limits(self.inner.max_steps)
-        inner = solve_rows(unit_ball, state.x / radius, self.inner, INNER_TOL * self.tol, limits)
+        inner = solve_in_its_precision(
+            unit_ball, state.x / radius, self.inner, INNER_TOL * self.tol, limits
+        )
         z = inner.code * radius
         residual = state.x - problem.decode(z)
         excess = _excess(problem, residual)
