@@ -11,7 +11,17 @@ import typer
 from rich.console import Console
 
 import fwnet
-from fwnet.cli import bench, demo, encode, images, models, reproduce, train_coder, train_images
+from fwnet.cli import (
+    bench,
+    demo,
+    encode,
+    images,
+    models,
+    reproduce,
+    train_coder,
+    train_images,
+    train_noise,
+)
 from fwnet.cli.command import Command, Group
 from fwnet.restoration import RESTORATIONS
 
@@ -40,6 +50,7 @@ for kind in RESTORATIONS.values():
     train.command(kind.name, cls=Command, epilog=train_notes.replace("TASK", kind.name))(
         train_images.training_command_for(kind)
     )
+train.command("noise", cls=Command, epilog=train_noise.NOTES)(train_noise.train_noise)
 app.command(cls=Command, epilog=reproduce.NOTES)(reproduce.reproduce)
 app.command(cls=Command)(models.models)
 app.add_typer(train, name="train")
