@@ -11,7 +11,17 @@ import typer
 from rich.console import Console
 
 import fwnet
-from fwnet.cli import bench, demo, encode, images, models, reproduce, train_coder, train_images
+from fwnet.cli import (
+    bench,
+    demo,
+    encode,
+    export,
+    images,
+    models,
+    reproduce,
+    train_coder,
+    train_images,
+)
 from fwnet.cli.command import Command, Group
 from fwnet.restoration import RESTORATIONS
 
@@ -42,6 +52,7 @@ for kind in RESTORATIONS.values():
     )
 app.command(cls=Command, epilog=reproduce.NOTES)(reproduce.reproduce)
 app.command(cls=Command)(models.models)
+app.command(cls=Command, epilog=export.NOTES, no_args_is_help=True)(export.export)
 app.add_typer(train, name="train")
 
 
