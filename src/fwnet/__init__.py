@@ -89,6 +89,7 @@ __all__ = [
 _NAMES: dict[str, set[str]] = {
     "coding": {"FWNetClassifier", "FWNetCoder", "LpCoder", "LpDictionaryLearning"},
     "data": set(),
+    "deepinv": set(),  # not in __all__: it needs an extra
     "export": {"export_model"},
     "functional": {"dual_exponent", "pool_p", "soft_threshold"},
     "imaging": {"denoise", "upscale"},
