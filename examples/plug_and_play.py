@@ -174,7 +174,8 @@ def picture(image: str = "astronaut") -> Figure:
         torch.manual_seed(0)
         found, ratio = restored(image, physics, denoiser, 1.0)
         torch.manual_seed(0)
-        shown = {"photograph": x, problem: physics(x), f"DPIR with fwnet, {ratio:.1f} dB": found}
+        measured = {"deblur": "blurred", "inpaint": "half the pixels"}[problem]
+        shown = {"photograph": x, measured: physics(x), f"DPIR with fwnet, {ratio:.1f} dB": found}
         for axis, (title, values) in zip(row, shown.items(), strict=True):
             axis.imshow(values[0, 0].cpu(), cmap="gray", vmin=0, vmax=1)
             axis.set_title(title, fontsize=10)

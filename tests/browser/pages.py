@@ -40,8 +40,11 @@ def served(folder):
 
 
 @contextmanager
-def opened(address, **options):
-    """Open an address; yield the page, and check that nothing went wrong in its console."""
+def opened(address, listen=None, **options):
+    """Open an address; yield the page, and check that nothing went wrong in its console.
+
+    listen: A list for the addresses that the page asks for.
+    """
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (extra dev)")
     if CHROMIUM is None:
         pytest.skip("needs chromium: apt-get install chromium")
@@ -52,6 +55,8 @@ def opened(address, **options):
         complaints = []
         page.on("pageerror", lambda error: complaints.append(f"uncaught: {error}"))
         page.on("console", lambda said: complaints.append(f"{said.type}: {said.text}"))
+        if listen is not None:
+            page.on("request", lambda request: listen.append(request.url))
         page.goto(address)
         yield page
         browser.close()

@@ -12,6 +12,7 @@ from rich.console import Console
 
 import fwnet
 from fwnet.cli import (
+    app_command,
     bench,
     demo,
     encode,
@@ -39,6 +40,7 @@ app = typer.Typer(
 )
 train = typer.Typer(cls=Group, no_args_is_help=True, help="Train a network on your own data.")
 app.command(cls=Command)(demo.demo)
+app.command(cls=Command)(app_command.app)
 app.command(cls=Command)(bench.bench)
 app.command(cls=Command, epilog=encode.NOTES)(encode.encode)
 train.command("coder", cls=Command, epilog=train_coder.NOTES)(train_coder.train_coder_command)
