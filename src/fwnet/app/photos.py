@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -15,7 +16,7 @@ from fwnet.progress import ProgressCallback, silent
 from fwnet.restoration import Denoising, Restoration, Upscaling
 
 SIDE = 480  # of the part that is shown, in pixels of the result
-JOBS: dict[str, dict[str, int]] = {
+JOBS: dict[str, dict[str, Any]] = {
     "Clean": {},
     "Enlarge 2 ×": {"scale": 2},
     "Enlarge 3 ×": {"scale": 3},

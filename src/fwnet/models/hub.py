@@ -42,7 +42,7 @@ class HubModel(ModelHubMixin, library_name="fwnet", tags=["frank-wolfe"], model_
         self.network.save(save_directory / SAFETENSORS_SINGLE_FILE, self.notes)
 
     @classmethod
-    def _from_pretrained(cls, *, model_id: str, **options: Any) -> Self:  # type: ignore[override]
+    def _from_pretrained(cls, *, model_id: str, **options: Any) -> Self:
         if Path(model_id).is_dir():
             return cls(load_model(Path(model_id) / SAFETENSORS_SINGLE_FILE))
         return cls(load_model(hf_hub_download(model_id, SAFETENSORS_SINGLE_FILE, **options)))
