@@ -921,7 +921,7 @@ FAULTS = [
         "app/exponents.py",
         "        stopped.set()\n",
         "",
-        "tests/app/test_exponents.py::test_p_moves_towards_the_true_one_and_leaving_stops_it",
+        "tests/app/test_exponents.py::test_leaving_stops_the_training",
     ),
     Fault(
         "drawing.py",
