@@ -18,6 +18,8 @@ from fwnet.app.photos import JOBS, Photo, look, open_photo, restore
 from fwnet.errors import FwnetError
 from fwnet.progress import Progress
 
+__all__ = ["running"]
+
 MISSING = "the app needs gradio: pip install '.[app]' in the clone"
 HOUR = 3600  # seconds after which temporary files are removed
 LARGEST_FILE = "100mb"
@@ -104,6 +106,7 @@ def _photo_tab(gr: Any, folder: Path) -> None:
                 height=500,
                 interactive=False,
                 elem_id="views",
+                buttons=["fullscreen"],  # what it shows is not the result in full depth
             )
             status = gr.Markdown(START)
 
