@@ -58,6 +58,11 @@ def running(
                 enable_monitoring=False,
                 prevent_thread_lock=True,
             )
+        except OSError as error:
+            page.close(verbose=False)
+            where = "of 7860 to 7959" if port is None else f"{port}"
+            raise FwnetError(f"port must be a free one at {host}, got {where}") from error
+        try:
             yield address
         finally:
             page.close(verbose=False)

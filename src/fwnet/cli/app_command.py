@@ -1,5 +1,6 @@
 """`fwnet app`."""
 
+import signal
 import threading
 from typing import Annotated
 
@@ -33,4 +34,5 @@ def app(
 
         with running(host, port, browser=browser) as address:
             print_lines([f"Open {address} in a browser. Ctrl-C ends the app."])
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C
             threading.Event().wait()
