@@ -177,7 +177,7 @@ def show_certificates() -> Section:
 
 def show_learning(progress: Callable[[str], None]) -> Section:
     """Train a network from p = 2 on codes made with p = 1.3; compare with the solver."""
-    num_train, num_epochs = 15_000, 40
+    num_train, num_epochs = 15_000, 50
     data = fwnet.data.synthetic_codes(p=1.3, num_train=num_train, num_test=500).scaled()
     network = fwnet.FWNet.from_dictionary(
         data.dictionary, num_layers=4, radius=5.0, p=2.0, share_weights=True
