@@ -88,6 +88,48 @@ class Model(nn.Module, ABC):
         }
         write_model(path, about, self.state_dict())
 
+    def save_pretrained(
+        self, folder: str | Path, notes: Mapping[str, Any] | None = None, **options: Any
+    ) -> None:
+        """Write a folder as the Hugging Face Hub keeps models (extra `hub`). Nothing is pickled.
+
+        Args:
+            folder: Where to write model.safetensors, config.json and a card, README.md, unless
+                there is one.
+            notes: See `save`.
+            options: Those of `huggingface_hub.ModelHubMixin.save_pretrained`.
+        """
+        _hub_model()(self, notes).save_pretrained(folder, **options)
+
+    def push_to_hub(
+        self, repo_id: str, notes: Mapping[str, Any] | None = None, **options: Any
+    ) -> str:
+        """Upload such a folder to the Hugging Face Hub; return its address.
+
+        Args:
+            repo_id: "OWNER/NAME".
+            notes: See `save`.
+            options: Those of `huggingface_hub.ModelHubMixin.push_to_hub`.
+        """
+        address: str = _hub_model()(self, notes).push_to_hub(repo_id, **options)
+        return address
+
+    @classmethod
+    def from_pretrained(cls, folder_or_repo_id: str | Path, **options: Any) -> Self:
+        """Load what `save_pretrained` wrote or `push_to_hub` uploaded, in evaluation mode.
+
+        Args:
+            folder_or_repo_id: A folder, or "OWNER/NAME" on the Hugging Face Hub.
+            options: Those of `huggingface_hub.ModelHubMixin.from_pretrained`, such as `revision`.
+        """
+        model = _hub_model().from_pretrained(folder_or_repo_id, **options).network
+        if not isinstance(model, cls):
+            raise ModelFileError(
+                f"{folder_or_repo_id} must hold a {cls.__name__}, got a {type(model).__name__}: "
+                f"{type(model).__name__}.from_pretrained loads it"
+            )
+        return model
+
 
 class SignalModel(Model):
     """A model of signals x, (batch, n), that makes codes of them on its way."""
@@ -276,6 +318,16 @@ def check_kernel_size(kernel_size: int) -> None:
 def as_convolutions(layers: nn.ModuleList) -> list[nn.Conv2d]:
     """Return the convolutions of a list, typed."""
     return [cast("nn.Conv2d", layer) for layer in layers]
+
+
+def _hub_model() -> Any:
+    try:
+        from fwnet.models.hub import HubModel
+    except ImportError as error:
+        raise ImportError(
+            "the hub's methods need huggingface_hub: pip install '.[hub]' in the clone"
+        ) from error
+    return HubModel
 
 
 def _plain(value: Any) -> Any:
