@@ -1,4 +1,4 @@
-"""Certified codes at every p, beside CVXPY and, at p = 1, scikit-learn: one thread each.
+"""Certified codes at every p, beside CVXPY and, at p = 1, scikit-learn: CPU time of one thread.
 
 scikit-learn minimizes ½‖x − Dz‖² + α‖z‖₁. The penalty that gives the code of `solve` is different
 for every row, α = ‖Dᵀ(x − Dz)‖_∞; rows divided by it have the same solution with the penalty 1.
@@ -6,7 +6,6 @@ for every row, α = ‖Dᵀ(x − Dz)‖_∞; rows divided by it have the same s
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.util
 import math
 import statistics
@@ -14,6 +13,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,9 @@ from torch import Tensor
 import fwnet
 from fwnet.bench.codes import paper_data, solve_with_cvxpy
 from fwnet.bench.dictionary import NORM, SIDE, patches
-from fwnet.bench.harness import Options, Report, Row, compare
+from fwnet.bench.harness import Options, Report, Row
 from fwnet.progress import Progress
+from fwnet.solvers import Solution
 from fwnet.solvers.problem import Penalized
 
 ALL = (1.0, 1.02, 1.1, 1.3, 1.5, 2.0, 3.5, 4.0, 8.0, math.inf)
@@ -63,7 +64,7 @@ def run(options: Options) -> Report:
 
 
 def _problems(options: Options) -> Iterator[Data]:
-    count = 200 if options.quick else 1_000
+    count = 200 if options.quick else 500
     exponents = options.exponents or ALL
     for n, m in SHAPES[:1] if options.quick else SHAPES:
         x, dictionary = paper_data(count, n, m)
@@ -95,30 +96,37 @@ def _compare(data: Data, options: Options, report: Report) -> None:
     radius, exponents = data.radius, data.exponents
     group = f"{data.name}, radius {radius:g}"
     first = BASELINE if BASELINE in exponents else exponents[0]
-    candidates: dict[str, Callable[[int], object]] = {}
+    candidates: dict[str, Callable[[], Solution]] = {}
     notes: dict[str, Any] = {}
     for dtype in (torch.float64, torch.float32):
         x, dictionary = data.x.to(dtype), data.dictionary.to(dtype)
         for p in (first, *(p for p in exponents if p != first)):
             name = f"p = {p:g}, {str(dtype)[6:]}"
             ball = fwnet.LpBall(p, radius)
-            candidates[name] = _solving(x, dictionary, ball)
-            notes[name] = int(fwnet.solve(x, dictionary, ball).certified.sum())
+            candidates[name] = partial(fwnet.solve, x, dictionary, ball)
+            notes[name] = int(candidates[name]().certified.sum())
+    times: dict[str, list[float]] = {name: [] for name in candidates}
     rounds = 2 if options.quick else 3
-    rows = compare(group, candidates, options, rounds=rounds, warmup=1, measure_memory=False)
-    each = [dataclasses.replace(row, milliseconds=row.milliseconds / len(data.x)) for row in rows]
-    report.rows += each
+    for index in range(rounds):
+        options.progress(Progress(group, index, rounds, "rounds"))
+        for name, solving in candidates.items():
+            times[name].append(_cpu_milliseconds(solving) / len(data.x))
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    unit = next(iter(medians.values()))
+    report.rows += [
+        Row(group, name, value / unit, value, np.ptp(times[name]) / value, None)
+        for name, value in medians.items()
+    ]
     report.notes[f"{group}, certified of {len(data.x)}"] = notes
-    unit = each[0].milliseconds
     for p in exponents:
-        ours = next(row for row in each if row.name == f"p = {p:g}, float64").milliseconds
+        ours = medians[f"p = {p:g}, float64"]
         others = {}
         if importlib.util.find_spec("cvxpy"):
             options.progress(Progress(f"{group}, CVXPY", exponents.index(p), len(exponents), "p"))
-            few = data.x[: 2 if options.quick else 8].numpy()
+            few = data.x[: 2 if options.quick else 4].numpy()
             job = (few, data.dictionary.numpy(), p, radius, False)
             solve_with_cvxpy((few[:1], *job[1:]))
-            others["CVXPY"] = 1e3 * solve_with_cvxpy(job) / len(few)
+            others["CVXPY"] = _cpu_milliseconds(partial(solve_with_cvxpy, job)) / len(few)
         if p == 1:
             others |= _scikit_learn(data, report.notes, group)
         report.rows += [
@@ -130,8 +138,11 @@ def _compare(data: Data, options: Options, report: Report) -> None:
         }
 
 
-def _solving(x: Tensor, dictionary: Tensor, ball: fwnet.LpBall) -> Callable[[int], object]:
-    return lambda _: fwnet.solve(x, dictionary, ball, warn=False)
+def _cpu_milliseconds(run: Callable[[], object]) -> float:
+    """Return the CPU time of this process: for one thread the time on an idle machine."""
+    start = time.process_time()
+    run()
+    return 1e3 * (time.process_time() - start)
 
 
 def _scikit_learn(data: Data, notes: dict[str, Any], group: str) -> dict[str, float]:
@@ -172,11 +183,7 @@ def _scikit_learn(data: Data, notes: dict[str, Any], group: str) -> dict[str, fl
         ways["lasso_cd, gap 1e-10"] = lasso(tol)
         times = {}
         for name, way in ways.items():
-            seconds = []
-            for _ in range(3):
-                start = time.perf_counter()
-                codes = way()
-                seconds.append(time.perf_counter() - start)
-            times[f"scikit-learn, {name}"] = 1e3 * statistics.median(seconds) / len(x)
-            notes[f"{group}, {name}"] = {"largest gap": gap(codes)}
+            median = statistics.median(_cpu_milliseconds(way) for _ in range(3))
+            times[f"scikit-learn, {name}"] = median / len(x)
+            notes[f"{group}, {name}"] = {"largest gap": gap(way())}
     return times
