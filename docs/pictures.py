@@ -15,12 +15,12 @@ import matplotlib.pyplot as plt
 
 PROJECT = Path(__file__).parents[1]
 PICTURES = {
-    "plot_codes": "codes.png",
-    "plot_denoise": "denoising.jpg",
-    "plot_learn_p_from_codes": "learning.png",
-    "plot_pool_p": "pool_p.png",
-    "plot_radius": "radius.png",
-    "plot_upscale": "upscaling.jpg",
+    "codes/plot_codes": "codes.png",
+    "images/plot_denoise": "denoising.jpg",
+    "networks/plot_learn_p_from_codes": "learning.png",
+    "codes/plot_pool_p": "pool_p.png",
+    "codes/plot_radius": "radius.png",
+    "images/plot_upscale": "upscaling.jpg",
 }
 
 for example, picture in PICTURES.items():
