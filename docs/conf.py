@@ -1,7 +1,6 @@
 """The site: `make docs` builds it into build/docs, and every warning is an error."""
 
 import os
-import re
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 

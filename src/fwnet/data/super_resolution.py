@@ -69,15 +69,29 @@ def t91_files(folder: str | Path | None = None) -> list[Path]:
             download; an error says where to get them.
 
     Names and pixels are checked against their MD5; PNG and BMP give the same.
+
+    >>> import fwnet
+    >>> len(fwnet.data.t91_files())
+    91
     """
     return T91.files(folder)
 
 
 def set5_files(folder: str | Path | None = None) -> list[Path]:
-    """Return the files of the 5 test images of Bevilacqua et al. (2012); see `t91_files`."""
+    """Return the files of the 5 test images of Bevilacqua et al. (2012); see `t91_files`.
+
+    >>> import fwnet
+    >>> [path.stem for path in fwnet.data.set5_files()]
+    ['baby', 'bird', 'butterfly', 'head', 'woman']
+    """
     return SET5.files(folder)
 
 
 def set14_files(folder: str | Path | None = None) -> list[Path]:
-    """Return the files of the 14 test images of Zeyde et al. (2010); see `t91_files`."""
+    """Return the files of the 14 test images of Zeyde et al. (2010); see `t91_files`.
+
+    >>> import fwnet
+    >>> len(fwnet.data.set14_files())
+    14
+    """
     return SET14.files(folder)

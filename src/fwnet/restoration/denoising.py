@@ -188,6 +188,12 @@ class Denoising(Restoration):
         pairs: Whether to learn from pairs of noisy and clean images, whose noise need not be
             Gaussian. A network with a noise-level input is always told the σ of the pairs, in
             training and later: the estimate is far too small for the noise of JPEG files.
+
+    >>> from fwnet.restoration import Denoising
+    >>> restoration = Denoising(25 / 255)
+    >>> network = restoration.make_network()
+    >>> type(network).__name__, restoration.name
+    ('ConvFWNet', 'denoise')
     """
 
     levels: float | tuple[float, float] = 0.0

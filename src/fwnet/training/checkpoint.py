@@ -23,7 +23,12 @@ STATE, HISTORY, CONFIG, MODEL = (
 
 
 class TrainingError(FwnetError):
-    """A training that cannot start or continue."""
+    """A training that cannot start or continue.
+
+    >>> import fwnet
+    >>> issubclass(fwnet.training.TrainingError, ValueError)
+    True
+    """
 
 
 @dataclass
