@@ -24,7 +24,7 @@ x = torch.randn(1, 50, dtype=torch.float64)
 
 figure, axes = plt.subplots(1, 5, figsize=(11, 2.6), layout="constrained")
 for axis, p in zip(axes, [1.0, 1.3, 2.0, 4.0, math.inf], strict=True):
-    exact = fwnet.solve(x, D, fwnet.LpBall(p, radius=1e6)).code
+    exact = fwnet.solve(x, D, fwnet.LpBall(p, radius=1e3)).code
     radius = 0.5 * exact.norm(p).item()
     solution = fwnet.solve(x, D, fwnet.LpBall(p, radius))
     code = solution.code[0]

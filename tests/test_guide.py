@@ -1,0 +1,40 @@
+"""The Python blocks of every page of the guide run as written, in order."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
+
+
+PAGES = {page.stem: page for page in sorted(DOCS.glob("*.md")) if blocks(page)}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_python_blocks_run_in_order(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for number, block in enumerate(blocks(PAGES[name]), start=1):
+        try:
+            exec(compile(block, f"docs/{name}.md, Python block {number}", "exec"), names)
+        except ModuleNotFoundError as error:
+            if str(error.name).startswith("fwnet"):
+                raise
+            pytest.skip(f"{error.name} is not installed")
+
+
+def test_the_guide_is_among_them():
+    guide = {"start", "codes", "choosing", "networks", "dictionaries", "imaging", "training"}
+    assert guide <= set(PAGES)
+
+
+def test_every_page_is_in_the_table_of_contents():
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    listed = {line.rstrip("*") for line in index.splitlines()}
+    for page in DOCS.glob("*.md"):
+        assert page.stem in listed or page.stem == "index", page.name
