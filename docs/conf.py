@@ -4,7 +4,11 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
+import sphinx.ext.autosummary
+
 import fwnet
+
+sphinx.ext.autosummary.WELL_KNOWN_ABBREVIATIONS += ("s.t.",)  # no end of a sentence
 
 project = "fwnet"
 author = "The fwnet developers"
@@ -28,14 +32,14 @@ html_theme_options = {"navigation_with_keys": True}
 
 myst_heading_anchors = 4
 default_role = "code"  # `name` in docstrings
-add_module_names = False
+highlight_language = "text"  # of blocks that name no language: commands and equations
+smartquotes_action = "D"  # dashes only: quotes are part of code
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 88
 autosummary_generate = True
 templates_path = ["templates"]
-suppress_warnings = ["toc.empty_glob"]  # pages that come with a feature
 napoleon_use_ivar = True
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
@@ -56,6 +60,7 @@ sphinx_gallery_conf = {
 
 # Pages link to files beside the folder docs; on the site these are pages, too.
 ELSEWHERE = {
+    "../results/": "measured.md",
     "../results/README.md": "measured.md",
     "../CHANGELOG.md": "changelog.md",
     "../CONTRIBUTING.md": "contributing.md",
