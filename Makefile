@@ -48,7 +48,8 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 
 docs: $(INSTALLED)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -c 'import sphinx_gallery' 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
 	@echo "the site: build/docs/index.html"
 
