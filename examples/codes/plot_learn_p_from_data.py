@@ -15,7 +15,7 @@ rng = np.random.default_rng(0)
 
 
 def signals(p, count=1500, n=16, m=32):
-    """Draw codes from the density exp(−|z|^p), and return the signals that they make."""
+    """Draw codes from the density exp(−|z|^p), at p = 1 a tenth of their entries; mix the atoms."""
     D = rng.standard_normal((m, n))
     D /= np.linalg.norm(D, axis=1, keepdims=True)
     codes = rng.gamma(1 / p, size=(count, m)) ** (1 / p) * rng.choice([-1, 1], (count, m))
