@@ -2,7 +2,7 @@
 
 import os
 
-os.environ.setdefault("OMP_NUM_THREADS", "2")
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # examples run side by side instead
 
 import sphinx.ext.autosummary
 
@@ -48,6 +48,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
     "abort_on_example_error": True,
+    "parallel": 2,
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,
