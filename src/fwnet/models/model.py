@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -25,6 +25,7 @@ from fwnet.version import __version__
 
 MODELS: dict[str, type[Model]] = {}
 METADATA_KEY = "fwnet"
+MOST_PER_WEIGHT, MOST_LAYERS = 64, 10_000  # beyond these, a file is looked at closely
 
 
 class ModelFileError(FwnetError):
@@ -409,6 +410,7 @@ def restore_model(
 
     dtype: By default that of the weights; where they have several, torch's default.
     """
+    _check_size(name, config, weights)
     model = create_model(name, **config)
     dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if dtype is None and len(dtypes) == 1:
@@ -418,6 +420,30 @@ def restore_model(
         model.to(dtype)
     model.load_state_dict(weights)
     return model.eval()
+
+
+def _check_size(name: str, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Raise before memory is taken for a model that is far larger than its weights."""
+    count = sum(tensor.numel() for tensor in weights.values())
+    sizes = sorted(value for value in _integers(config.values()) if value > 0)
+    if math.prod(sizes[-3:]) <= MOST_PER_WEIGHT * count:
+        return  # a model has about that many weights: layers × inputs × outputs
+    most = max([MOST_LAYERS, *(side for tensor in weights.values() for side in tensor.shape)])
+    if sizes[-1] > most:
+        raise ValueError(f"sizes must be at most {most} for {count} weights, got {sizes[-1]}")
+    with torch.device("meta"):  # which takes a second at first, but no memory
+        expected = create_model(name, **config).state_dict()
+    number = sum(tensor.numel() for tensor in expected.values())
+    if number != count:
+        raise ValueError(f"expected {number} weights, got {count}")
+
+
+def _integers(values: Iterable[Any]) -> Iterator[int]:
+    for value in values:
+        if isinstance(value, int):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _integers(value)
 
 
 def write_weights(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
