@@ -5,7 +5,9 @@ import torch
 from hypothesis import settings
 
 # Suites that test classes inherit show what differs, too.
-pytest.register_assert_rewrite("tests.image_commands", "tests.image_trainings")
+pytest.register_assert_rewrite(
+    "tests.browser.pages", "tests.image_commands", "tests.image_trainings"
+)
 
 # What a user may have set, and what would change lines, colors, kernels or processes.
 USER_VARIABLES = """

@@ -1,5 +1,6 @@
 """The Python blocks of every page of the guide run as written, in order."""
 
+import json
 import re
 from pathlib import Path
 
@@ -12,7 +13,12 @@ def blocks(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
-PAGES = {page.stem: page for page in sorted(DOCS.glob("*.md")) if blocks(page)}
+TESTED_ELSEWHERE = {"export"}  # tests/test_export.py
+PAGES = {
+    page.stem: page
+    for page in sorted(DOCS.glob("*.md"))
+    if blocks(page) and page.stem not in TESTED_ELSEWHERE
+}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -38,3 +44,10 @@ def test_every_page_is_in_the_table_of_contents():
     for page in DOCS.glob("*.md"):
         listed = re.search(rf"^{page.stem}$|<{page.stem}>$", index, re.M)
         assert listed or page.stem == "index", page.name
+
+
+def test_figures_of_plug_and_play_are_those_of_the_record():
+    record = json.loads((DOCS.parent / "results" / "plug-and-play.json").read_text())
+    text = (DOCS / "other_tools.md").read_text(encoding="utf-8")
+    for row in record["rows"]:
+        assert re.search(rf"\| \**{row['psnr']:.2f}\** \|", text), row

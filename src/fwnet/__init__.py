@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fwnet import (
         coding,
         data,
+        export,
         functional,
         imaging,
         metrics,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         zoo,
     )
     from fwnet.coding import FWNetClassifier, FWNetCoder, LpCoder, LpDictionaryLearning
+    from fwnet.export import export_model
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
     from fwnet.imaging import denoise, upscale
     from fwnet.models import LISTA, MLP, SRCNN, VDSR, ConvFWNet, ConvLISTA, DnCNN, FWNet, LCoD
@@ -62,6 +64,8 @@ __all__ = [
     "data",
     "denoise",
     "dual_exponent",
+    "export",
+    "export_model",
     "functional",
     "imaging",
     "list_models",
@@ -85,6 +89,8 @@ __all__ = [
 _NAMES: dict[str, set[str]] = {
     "coding": {"FWNetClassifier", "FWNetCoder", "LpCoder", "LpDictionaryLearning"},
     "data": set(),
+    "deepinv": set(),  # not in __all__: it needs an extra
+    "export": {"export_model"},
     "functional": {"dual_exponent", "pool_p", "soft_threshold"},
     "imaging": {"denoise", "upscale"},
     "metrics": set(),

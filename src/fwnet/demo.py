@@ -3,7 +3,6 @@
 Only public names are used, so that every section is also an example.
 """
 
-import base64
 import html
 import math
 import time
@@ -16,45 +15,55 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
 import fwnet
+from fwnet.drawing import (
+    draw_ball,
+    draw_direction,
+    draw_entries,
+    draw_training,
+    label_of,
+    remove_frame,
+    svg,
+    webp,
+)
+from fwnet.files import write_whole
+from fwnet.hardware import hardware_name
 from fwnet.progress import Progress
 
 EXPONENTS = (1.0, 1.3, 2.0, 4.0, math.inf)
-COLORS = [mpl.colormaps["viridis"](0.225 * i) for i in range(len(EXPONENTS))]
+COLORS = [mpl.colormaps["viridis"](0.3 + 0.15 * i) for i in range(len(EXPONENTS))]
 
 
 @dataclass(frozen=True)
 class Section:
-    """A figure with its title and explanation."""
+    """A part of the page: its title, its text, and HTML below it."""
 
-    name: str
     title: str
     text: str
-    figure: Figure
+    body: str
 
 
 def write_demo(output: Path, progress: Callable[[str], None] = lambda _: None) -> list[Section]:
-    """Compute all sections; write the figures and index.html to the folder `output`."""
+    """Compute all sections; write index.html to the folder `output`."""
     output.mkdir(parents=True, exist_ok=True)
     parts: list[tuple[str, Callable[[], Section]]] = [
+        ("denoising an image", show_denoising),
+        ("upscaling an image", show_upscaling),
         ("pool_p for several p", show_pool),
         ("the oracle of the ball", show_oracle),
         ("codes of one signal", show_codes),
         ("certificates", show_certificates),
         ("a network learns p", partial(show_learning, progress)),
-        ("denoising an image", show_denoising),
-        ("upscaling an image", show_upscaling),
+        ("the speed of this machine", show_speed),
     ]
     sections = []
     for message, make in parts:
         progress(message)
         sections.append(make())
-        sections[-1].figure.savefig(output / f"{sections[-1].name}.png", dpi=160)
-    (output / "index.html").write_text(_page(sections, output), encoding="utf-8")
+    write_whole(output / "index.html", _page(sections))
     return sections
 
 
@@ -63,58 +72,42 @@ def show_pool() -> Section:
     u = torch.tensor([-1.0, 0.55, -0.9, 0.1, -0.3, 0.75, -0.05, 0.2])
     figure = Figure(figsize=(11, 2.6), layout="constrained")
     axes = figure.subplots(1, len(EXPONENTS) + 1, sharey=True)
-    bars = [("−u", -u, "0.6")] + [
-        (f"p = {_label(p)}", fwnet.pool_p(u, p), color)
-        for p, color in zip(EXPONENTS, COLORS, strict=True)
-    ]
-    for axis, (title, values, color) in zip(axes, bars, strict=True):
-        axis.bar(range(len(values)), values.numpy(), color=color)
-        axis.axhline(0, color="0.3", linewidth=0.8)
-        axis.set(title=title, xticks=[], ylim=(-1.15, 1.15))
-        axis.spines[["top", "right", "bottom"]].set_visible(False)
+    draw_entries(axes[0], -u, "0.6", "−u")
+    for axis, p, color in zip(axes[1:], EXPONENTS, COLORS, strict=True):
+        draw_entries(axis, fwnet.pool_p(u, p), color, f"p = {label_of(p)}")
     shares = [
-        f"{fwnet.pool_p(u, p).abs().max() / fwnet.pool_p(u, p).abs().sum():.0%} at p = {_label(p)}"
+        f"{fwnet.pool_p(u, p).abs().max() / fwnet.pool_p(u, p).abs().sum():.0%} "
+        f"at p = {label_of(p)}"
         for p in (1.0, 2.0, math.inf)
     ]
+    title = "pool_p: from max pooling (p = 1) to equal magnitudes (p = ∞)"
     return Section(
-        "pool_p",
-        "pool_p: from max pooling (p = 1) to equal magnitudes (p = ∞)",
+        title,
         "pool_p(u) is the point of the Lp ball that minimizes ⟨s, u⟩. Its largest entry holds "
         f"{', '.join(shares[:-1])} and {shares[-1]} of the total magnitude.",
-        figure,
+        svg(figure, title),
     )
 
 
 def show_oracle() -> Section:
     """Draw the Lp balls of the plane and the answer of their oracle for one direction."""
     u = torch.tensor([-1.0, -0.6])
-    angles = torch.linspace(0, 2 * math.pi, 721)
-    circle = torch.stack([angles.cos(), angles.sin()], dim=-1)
     figure = Figure(figsize=(6, 4.6), layout="constrained")
     axis = figure.subplots()
     for p, color in zip(EXPONENTS, COLORS, strict=True):
-        ball = fwnet.LpBall(p)
-        border = circle / ball.gauge(circle).unsqueeze(-1)
-        s = ball.lmo(u)
-        axis.plot(*border.T.numpy(), color=color, label=f"p = {_label(p)}")
-        axis.plot(*s.numpy(), "o", color=color, markersize=8)
-    x, y = (-0.5 * u).tolist()
-    axis.annotate("", xy=(x, y), xytext=(0, 0), arrowprops={"arrowstyle": "->", "color": "0.3"})
-    axis.text(0.5 * x, 0.9 * y, "−u", ha="center", va="center")
-    axis.set_aspect("equal")
-    axis.set(xticks=[-1, 0, 1], yticks=[-1, 0, 1])
+        draw_ball(axis, p, u, color, f"p = {label_of(p)}")
+    draw_direction(axis, u)
     axis.legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
-    _remove_frame(axis)
     norms = [torch.linalg.vector_norm(u, ord=fwnet.dual_exponent(p)) for p in EXPONENTS]
     gaps = [
         abs(u @ fwnet.pool_p(u, p) + norm).item() for p, norm in zip(EXPONENTS, norms, strict=True)
     ]
+    title = "The oracle: the point of each ball that minimizes ⟨s, u⟩"
     return Section(
-        "oracle",
-        "The oracle: the point of each ball that minimizes ⟨s, u⟩",
+        title,
         "Each dot is LpBall(p).lmo(u), where Hölder's bound ⟨s, u⟩ ≥ −‖u‖_q is an equality: the "
         f"largest difference here is {max(gaps):.1g}.",
-        figure,
+        svg(figure, title),
     )
 
 
@@ -131,18 +124,16 @@ def show_codes() -> Section:
         code = solution.code[0]
         gaps.append(solution.gap.item())
         used[p] = int((code.abs() > 1e-3 * code.abs().max()).sum())
-        axis.vlines(range(len(code)), 0, code.numpy(), color=color, linewidth=1)
-        axis.axhline(0, color="0.3", linewidth=0.8)
-        axis.set(title=f"p = {_label(p)}", xticks=[], yticks=[])
-        axis.spines[["top", "right", "bottom", "left"]].set_visible(False)
+        draw_entries(axis, code, color, f"p = {label_of(p)}")
+        axis.set(yticks=[])
+    title = "Codes of one signal for several p"
     return Section(
-        "codes",
-        "Codes of one signal for several p",
+        title,
         "Codes of a signal with 50 entries over 100 atoms; the radius is half the norm of an exact "
         f"code. {used[1.0]} entries exceed 0.1% of the largest at p = 1, {used[2.0]} at p = 2. At "
         "p = ∞ most have the same magnitude. All codes are proven optimal: the largest gap is "
         f"{max(gaps):.0e}.",
-        figure,
+        svg(figure, title),
     )
 
 
@@ -172,15 +163,15 @@ def show_certificates() -> Section:
         axis.loglog(steps, gaps, "o-", color=color, label=name)
     axis.set(xlabel="steps", ylabel="largest relative gap of 200 codes")
     axis.legend(frameon=False)
-    _remove_frame(axis)
+    remove_frame(axis)
     paper, ours = worst["Frank-Wolfe, steps 2/(t+2)"], worst["fwnet.solve"]
+    title = "Every code has a certificate"
     return Section(
-        "certificates",
-        "Every code has a certificate",
+        title,
         "The largest gap of 200 codes (p = 1.3, radius 2.5), relative to the signal's energy, is "
         f"{paper:.0e} after 1,000 steps of the paper's Frank-Wolfe iteration, and {ours:.0e} after "
         "6 steps of fwnet.solve.",
-        figure,
+        svg(figure, title),
     )
 
 
@@ -211,29 +202,22 @@ def show_learning(progress: Callable[[str], None]) -> Section:
     exact = fwnet.solve(data.test_signals.double(), data.dictionary.double(), data.ball)
     gap = exact.gap.max().item()
     figure = Figure(figsize=(9, 3.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    epochs = range(num_epochs + 1)
     learned = [2.0, *(record["p"] for record in result.history)]
-    left.plot(epochs, learned, color=COLORS[1], label="learned")
-    left.axhline(1.3, color="0.5", linestyle=":", label="true p")
-    left.set(xlabel="epoch", ylabel="p")
     errors = [before, *(record["validation"] for record in result.history)]
-    right.plot(epochs, errors, color=COLORS[1], label="network, 4 layers")
+    left, right = draw_training(figure, learned, 1.3, errors, COLORS[1])
     solved = fwnet.metrics.code_error(exact.code, data.test_codes.double()).item()
     right.axhline(solved, color=COLORS[3], linestyle="--", label="fwnet.solve, certified")
-    right.set(xlabel="epoch", ylabel="error on new signals", ylim=(0, 1.1 * before))
-    for axis in (left, right):
-        axis.legend(frameon=False)
-        _remove_frame(axis)
+    left.legend(frameon=False)
+    right.legend(frameon=False)
+    title = "A network learns p along with its weights"
     return Section(
-        "learning",
-        "A network learns p along with its weights",
+        title,
         f"Trained for {result.seconds:.0f} seconds on {num_train:,} pairs of signals and codes, a "
         f"Frank-Wolfe network of 4 layers changes p from 2 to {learned[-1]:.2f} (the true p is "
         f"1.3) and its error on new signals from {errors[0]:.2f} to {errors[-1]:.2f}. "
         f"The exact solver, which knows p and D, has the error {solved:.2f}; its gaps are at most "
         f"{gap:.0e}.",
-        figure,
+        svg(figure, title),
     )
 
 
@@ -248,15 +232,13 @@ def show_denoising() -> Section:
     start = time.perf_counter()
     denoised = fwnet.denoise(noisy)  # σ is estimated
     seconds = time.perf_counter() - start
-    pictures = {"clean": clean, "noisy": noisy, "fwnet.denoise": denoised}
-    figure, ratios = _side_by_side(pictures, (slice(50, 200), slice(150, 300)))  # the face
+    before, after = _psnr(noisy, clean), _psnr(denoised, clean)
     return Section(
-        "denoising",
         "Denoising with a network that comes with the package",
-        f"With noise of σ = {level} the PSNR is {ratios['noisy']:.1f} dB. fwnet.denoise "
-        f"estimates σ and reaches {ratios['fwnet.denoise']:.1f} dB in {seconds:.1f} seconds with a "
-        "convolutional Frank-Wolfe network. For a file: fwnet denoise IN OUT.",
-        figure,
+        f"With noise of σ = {level} the PSNR is {before:.1f} dB. fwnet.denoise estimates σ and "
+        f"reaches {after:.1f} dB in {seconds:.1f} seconds with a convolutional Frank-Wolfe "
+        "network. For a file: fwnet denoise IN OUT.",
+        _before_and_after({"noisy": noisy, "fwnet.denoise": denoised}),
     )
 
 
@@ -271,38 +253,75 @@ def show_upscaling() -> Section:
     start = time.perf_counter()
     enlarged = fwnet.upscale(small, scale)
     seconds = time.perf_counter() - start
-    pictures = {"original": large, "bicubic": bicubic, "fwnet.upscale": enlarged}
-    figure, ratios = _side_by_side(pictures, (slice(60, 160), slice(170, 270)))  # the face
     height, width, _ = small.shape
+    before, after = _psnr(bicubic, large), _psnr(enlarged, large)
     return Section(
-        "upscaling",
         "Upscaling with a network that comes with the package",
         f"Shrunk to {width} × {height} pixels and enlarged {scale} times. The PSNR is "
-        f"{ratios['bicubic']:.2f} dB for bicubic interpolation and {ratios['fwnet.upscale']:.2f} "
-        f"dB for fwnet.upscale, in {seconds:.1f} seconds. For a file: fwnet upscale IN OUT.",
-        figure,
+        f"{before:.2f} dB for bicubic interpolation and {after:.2f} dB for "
+        f"fwnet.upscale, in {seconds:.1f} seconds. For a file: fwnet upscale IN OUT.",
+        _before_and_after({"bicubic": bicubic, "fwnet.upscale": enlarged}),
     )
 
 
-def _side_by_side(
-    pictures: dict[str, np.ndarray], part: tuple[slice, slice]
-) -> tuple[Figure, dict[str, float]]:
-    """Draw images and a detail of each; return the PSNR of all others against the first."""
-    truth, *others = pictures
-    clean = _in_unit_range(pictures[truth])[None]
-    ratios = {
-        name: fwnet.metrics.psnr(_in_unit_range(pictures[name])[None], clean).item()
-        for name in others
-    }
-    figure = Figure(figsize=(11, 7.4), layout="constrained")
-    for column, (name, picture) in enumerate(pictures.items()):
-        upper, lower = figure.add_subplot(2, 3, column + 1), figure.add_subplot(2, 3, column + 4)
-        upper.imshow(picture)
-        lower.imshow(picture[part])
-        upper.set_title(name if name == truth else f"{name}, {ratios[name]:.2f} dB")
-        for axis in (upper, lower):
-            axis.set_axis_off()
-    return figure, ratios
+def show_speed() -> Section:
+    """Measure what this machine does in a second."""
+    u = torch.randn(200_000, 64)
+    x, dictionary = _synthetic(rows=2000)
+    network = fwnet.FWNet.from_dictionary(dictionary.float(), num_layers=4, radius=2.5, p=1.3)
+    signals = x.float()
+    photo = torch.rand(1, 3, 256, 256)
+    ball = fwnet.LpBall(p=1.3, radius=2.5)
+    with torch.no_grad():
+        rows = {
+            "pool_p of vectors with 64 entries": len(u) / _seconds(lambda: fwnet.pool_p(u, 1.3)),
+            "certified codes (n = 50, m = 100, p = 1.3)": len(x)
+            / _seconds(lambda: fwnet.solve(x, dictionary, ball)),
+            "codes by a network of 4 layers": len(x) / _seconds(lambda: network(signals)),
+            "pixels denoised, color": photo[0, 0].numel()
+            / _seconds(lambda: fwnet.denoise(photo, sigma=0.1)),
+            "pixels denoised, color, fast": photo[0, 0].numel()
+            / _seconds(lambda: fwnet.denoise(photo, sigma=0.1, fast=True)),
+        }
+    lines = "".join(f"<tr><td>{name}<td>{_rounded(value)}" for name, value in rows.items())
+    return Section(
+        "The speed of this machine",
+        f"Measured just now on {hardware_name(torch.device('cpu'))}: "
+        f"{_rounded(list(rows.values())[1])} certified codes per second.",
+        f"<table><tr><th><th>per second{lines}</table>",
+    )
+
+
+def _seconds(work: Callable[[], object], rounds: int = 3) -> float:
+    """Return the shortest time of several rounds."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _rounded(value: float) -> str:
+    """Return two digits of a large number, with separators."""
+    digits = max(0, int(math.log10(value)) - 1)
+    return f"{round(value, -digits):,.0f}"
+
+
+def _before_and_after(pictures: dict[str, np.ndarray]) -> str:
+    """Return two pictures, one over the other, with a slider between them."""
+    (left, before), (right, after) = pictures.items()
+    return (
+        f'<div class="compare"><img alt="{right}" src="{webp(after)}">'
+        f'<img alt="{left}" class="over" src="{webp(before)}">'
+        '<input type="range" aria-label="before and after" '
+        "oninput=\"this.parentNode.style.setProperty('--at', this.value + '%')\"></div>"
+        f'<p class="names"><span>{left}</span><span>{right}</span></p>'
+    )
+
+
+def _psnr(picture: np.ndarray, truth: np.ndarray) -> float:
+    return fwnet.metrics.psnr(_in_unit_range(picture)[None], _in_unit_range(truth)[None]).item()
 
 
 def _in_unit_range(picture: np.ndarray) -> Tensor:
@@ -333,32 +352,38 @@ def _synthetic(rows: int) -> tuple[Tensor, Tensor]:
     return data.signals, data.dictionary
 
 
-def _remove_frame(axis: Axes) -> None:
-    axis.spines[["top", "right"]].set_visible(False)
-
-
-def _label(p: float) -> str:
-    return "∞" if p == math.inf else f"{p:g}"
-
-
 _STYLE = """
+:root { color-scheme: light dark; --ink: #222; --soft: #666; --paper: #fff; --line: #ddd }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #ddd; --soft: #999; --paper: #16181c; --line: #444 }
+}
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-       color: #222; background: #fff }
-h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem } img { max-width: 100%; max-height: 28rem }
-.lead { color: #555 }
+       color: var(--ink); background: var(--paper) }
+h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem } .lead { color: var(--soft) }
+svg { display: block; max-width: 100%; height: auto }
+td, th { padding: .2rem 1rem .2rem 0; text-align: left; border-bottom: 1px solid var(--line) }
+td + td, th + th { text-align: right }
+.compare { --at: 50%; position: relative; max-width: 32rem }
+.compare img { display: block; width: 100% }
+.over { position: absolute; inset: 0; clip-path: inset(0 calc(100% - var(--at)) 0 0) }
+.compare::after { content: ""; position: absolute; top: 0; bottom: 1.6rem; left: var(--at);
+                  width: 2px; background: #fff; box-shadow: 0 0 3px #000; pointer-events: none }
+.compare input { width: 100%; height: 1.6rem; margin: 0 }
+.names { display: flex; justify-content: space-between; max-width: 32rem; margin: 0;
+         color: var(--soft) }
 """
 
 
-def _page(sections: list[Section], folder: Path) -> str:
-    """Return the page with all figures of the folder embedded; it loads no other files."""
-    body = ""
-    for section in sections:
-        title, text = html.escape(section.title), html.escape(section.text)
-        png = base64.b64encode((folder / f"{section.name}.png").read_bytes()).decode()
-        body += f"<h2>{title}</h2>\n<p>{text}</p>\n"
-        body += f'<img alt="{title}" src="data:image/png;base64,{png}">\n'
+def _page(sections: list[Section]) -> str:
+    """Return the page with everything in it; it loads no other files."""
+    body = "".join(
+        f"<h2>{html.escape(one.title)}</h2>\n<p>{html.escape(one.text)}</p>\n{one.body}\n"
+        for one in sections
+    )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>fwnet demo</title>'
+        '<meta name="viewport" content="width=device-width">'
+        '<link rel="icon" href="data:,">'
         f"<style>{_STYLE}</style></head>\n<body><h1>fwnet</h1>\n"
         f'<p class="lead">Lp-norm constrained coding, version {fwnet.__version__}</p>\n'
         f"{body}</body></html>\n"

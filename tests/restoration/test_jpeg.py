@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from fwnet.restoration.jpeg import SIDE, _cosines, _steps, jpeg
+from fwnet.restoration.jpeg import COLOR_STEPS, SIDE, _cosines, _steps, jpeg, jpeg_color
 
 
 def photo(height, width):
@@ -73,3 +73,20 @@ def test_every_image_has_its_own_quality():
 def test_the_transform_is_orthonormal():
     basis = _cosines(torch.zeros(1, dtype=torch.float64))
     torch.testing.assert_close(basis @ basis.T, torch.eye(SIDE, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("halve", [False, True])
+@pytest.mark.parametrize("quality", [30, 60, 75, 95])
+def test_color_agrees_with_a_program(quality, halve):
+    pixels = skimage.data.astronaut()[100:196, 200:280]
+    file = io.BytesIO()
+    subsampling = "4:2:0" if halve else "4:4:4"
+    Image.fromarray(pixels).save(file, "JPEG", quality=quality, subsampling=subsampling)
+    image = Image.open(file)
+    table = _steps(torch.tensor([float(quality)]), COLOR_STEPS)[0]
+    assert table.flatten().tolist() == image.quantization[1]
+    x = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None] / 255
+    found = jpeg_color(x, torch.tensor([quality]), halve=halve)
+    expected = torch.from_numpy(np.array(image)).permute(2, 0, 1)[None] / 255
+    # Programs round brightness and colors to whole numbers on the way, and enlarge otherwise.
+    assert (found - expected).abs().mean() < 0.1 * (expected - x).abs().mean() + 0.8 / 255

@@ -11,7 +11,19 @@ import typer
 from rich.console import Console
 
 import fwnet
-from fwnet.cli import bench, demo, encode, images, models, reproduce, train_coder, train_images
+from fwnet.cli import (
+    app_command,
+    bench,
+    demo,
+    encode,
+    export,
+    images,
+    models,
+    reproduce,
+    train_coder,
+    train_images,
+    train_noise,
+)
 from fwnet.cli.command import Command, Group
 from fwnet.restoration import RESTORATIONS
 
@@ -25,10 +37,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Lp-norm constrained coding with the Frank-Wolfe Network.",
-    epilog="Start with [bold]fwnet demo[/bold]: it takes a minute or two and needs no data.",
+    epilog="Start with [bold]fwnet demo[/bold]: it takes about a minute and needs no data.",
 )
 train = typer.Typer(cls=Group, no_args_is_help=True, help="Train a network on your own data.")
 app.command(cls=Command)(demo.demo)
+app.command(cls=Command)(app_command.app)
 app.command(cls=Command)(bench.bench)
 app.command(cls=Command, epilog=encode.NOTES)(encode.encode)
 train.command("coder", cls=Command, epilog=train_coder.NOTES)(train_coder.train_coder_command)
@@ -40,8 +53,10 @@ for kind in RESTORATIONS.values():
     train.command(kind.name, cls=Command, epilog=train_notes.replace("TASK", kind.name))(
         train_images.training_command_for(kind)
     )
+train.command("noise", cls=Command, epilog=train_noise.NOTES)(train_noise.train_noise)
 app.command(cls=Command, epilog=reproduce.NOTES)(reproduce.reproduce)
 app.command(cls=Command)(models.models)
+app.command(cls=Command, epilog=export.NOTES, no_args_is_help=True)(export.export)
 app.add_typer(train, name="train")
 
 

@@ -25,7 +25,7 @@ from fwnet.training import TrainingConfig, TrainingRun
 
 if TYPE_CHECKING:
     from fwnet.coding import CoderReport
-    from fwnet.training import RestorationReport, ShownFigure
+    from fwnet.training import NoiseLevelReport, RestorationReport, ShownFigure
 
 
 # Parts of the text below the options.
@@ -118,7 +118,10 @@ def _train(function: Callable[..., None], given: dict[str, Any], arguments: dict
 
 
 def show_training(
-    report: CoderReport | RestorationReport, shown: ShownFigure, lines: list[str], use: str
+    report: CoderReport | RestorationReport | NoiseLevelReport,
+    shown: ShownFigure,
+    lines: list[str],
+    use: str,
 ) -> None:
     """Draw the history beside the model file, and print what was trained.
 

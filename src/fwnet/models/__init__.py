@@ -20,6 +20,7 @@ from fwnet.models.model import (
     write_model,
     write_weights,
 )
+from fwnet.models.noise_level_net import NoiseLevelNet
 from fwnet.models.plain_networks import SRCNN, VDSR, DnCNN
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "LCoD",
     "Model",
     "ModelFileError",
+    "NoiseLevelNet",
     "SignalModel",
     "create_model",
     "load_model",

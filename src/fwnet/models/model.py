@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -25,6 +25,7 @@ from fwnet.version import __version__
 
 MODELS: dict[str, type[Model]] = {}
 METADATA_KEY = "fwnet"
+MOST_PER_WEIGHT, MOST_LAYERS = 64, 10_000  # beyond these, a file is looked at closely
 
 
 class ModelFileError(FwnetError):
@@ -104,6 +105,48 @@ class Model(nn.Module, ABC):
             "notes": dict(notes or {}),
         }
         write_model(path, about, self.state_dict())
+
+    def save_pretrained(
+        self, folder: str | Path, notes: Mapping[str, Any] | None = None, **options: Any
+    ) -> None:
+        """Write a folder as the Hugging Face Hub keeps models (extra `hub`). Nothing is pickled.
+
+        Args:
+            folder: Where to write model.safetensors, config.json and a card, README.md, unless
+                there is one.
+            notes: See `save`.
+            options: Those of `huggingface_hub.ModelHubMixin.save_pretrained`.
+        """
+        _hub_model()(self, notes).save_pretrained(folder, **options)
+
+    def push_to_hub(
+        self, repo_id: str, notes: Mapping[str, Any] | None = None, **options: Any
+    ) -> str:
+        """Upload such a folder to the Hugging Face Hub; return its address.
+
+        Args:
+            repo_id: "OWNER/NAME".
+            notes: See `save`.
+            options: Those of `huggingface_hub.ModelHubMixin.push_to_hub`.
+        """
+        address: str = _hub_model()(self, notes).push_to_hub(repo_id, **options)
+        return address
+
+    @classmethod
+    def from_pretrained(cls, folder_or_repo_id: str | Path, **options: Any) -> Self:
+        """Load what `save_pretrained` wrote or `push_to_hub` uploaded, in evaluation mode.
+
+        Args:
+            folder_or_repo_id: A folder, or "OWNER/NAME" on the Hugging Face Hub.
+            options: Those of `huggingface_hub.ModelHubMixin.from_pretrained`, such as `revision`.
+        """
+        model = _hub_model().from_pretrained(folder_or_repo_id, **options).network
+        if not isinstance(model, cls):
+            raise ModelFileError(
+                f"{folder_or_repo_id} must hold a {cls.__name__}, got a {type(model).__name__}: "
+                f"{type(model).__name__}.from_pretrained loads it"
+            )
+        return model
 
 
 class SignalModel(Model):
@@ -305,6 +348,16 @@ def as_convolutions(layers: nn.ModuleList) -> list[nn.Conv2d]:
     return [cast("nn.Conv2d", layer) for layer in layers]
 
 
+def _hub_model() -> Any:
+    try:
+        from fwnet.models.hub import HubModel
+    except ImportError as error:
+        raise ImportError(
+            "the hub's methods need huggingface_hub: pip install '.[hub]' in the clone"
+        ) from error
+    return HubModel
+
+
 def _plain(value: Any) -> Any:
     """Return a value as a file gives it back: Python numbers, and lists instead of tuples."""
     if hasattr(value, "tolist"):
@@ -415,6 +468,7 @@ def restore_model(
     >>> same.training
     False
     """
+    _check_size(name, config, weights)
     model = create_model(name, **config)
     dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if dtype is None and len(dtypes) == 1:
@@ -424,6 +478,30 @@ def restore_model(
         model.to(dtype)
     model.load_state_dict(weights)
     return model.eval()
+
+
+def _check_size(name: str, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Raise before memory is taken for a model that is far larger than its weights."""
+    count = sum(tensor.numel() for tensor in weights.values())
+    sizes = sorted(value for value in _integers(config.values()) if value > 0)
+    if math.prod(sizes[-3:]) <= MOST_PER_WEIGHT * count:
+        return  # a model has about that many weights: layers × inputs × outputs
+    most = max([MOST_LAYERS, *(side for tensor in weights.values() for side in tensor.shape)])
+    if sizes[-1] > most:
+        raise ValueError(f"sizes must be at most {most} for {count} weights, got {sizes[-1]}")
+    with torch.device("meta"):  # which takes a second at first, but no memory
+        expected = create_model(name, **config).state_dict()
+    number = sum(tensor.numel() for tensor in expected.values())
+    if number != count:
+        raise ValueError(f"expected {number} weights, got {count}")
+
+
+def _integers(values: Iterable[Any]) -> Iterator[int]:
+    for value in values:
+        if isinstance(value, int):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _integers(value)
 
 
 def write_weights(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str]) -> None:

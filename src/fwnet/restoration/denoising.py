@@ -19,6 +19,7 @@ from fwnet.restoration.restoration import (
     check_task,
     option,
 )
+from fwnet.restoration.shots import take_shots
 from fwnet.zoo import TrainedModel
 
 MODELS = {1: "conv_fwnet_t16.denoise_gray", 3: "conv_fwnet_t20.denoise_color"}
@@ -168,6 +169,11 @@ class TrainOptions:
         shown="gray; with --start, the network's",
         flags=("--color/--gray",),
     )
+    camera: bool = option(
+        False,
+        "Half of the crops get the noise of cameras: smooth, interpolated, compressed as JPEG.",
+        flags=("--camera",),
+    )
 
 
 @dataclass(frozen=True)
@@ -187,7 +193,9 @@ class Denoising(Restoration):
             σ is mixed with the image instead.
         pairs: Whether to learn from pairs of noisy and clean images, whose noise need not be
             Gaussian. A network with a noise-level input is always told the σ of the pairs, in
-            training and later: the estimate is far too small for the noise of JPEG files.
+            training and later.
+        camera: Whether half of the crops get noise as cameras make it (`take_shots`); the network
+            is told its effective level.
 
     >>> from fwnet.restoration import Denoising
     >>> restoration = Denoising(25 / 255)
@@ -202,6 +210,7 @@ class Denoising(Restoration):
     sigma: float | None = None
     strength: float = 1.0
     pairs: bool = False
+    camera: bool = False
 
     name = "denoise"
     does = "removes noise"
@@ -302,7 +311,11 @@ class Denoising(Restoration):
             )
         if network is not None and network.in_channels == 3 and not color:
             raise FwnetError("the network to start from is for color, got gray")
-        return cls(levels, tell_sigma, color, pairs=pairs)
+        camera = bool(options.get("camera"))
+        if camera and (pairs or not tell_sigma):
+            got = "--noisy" if pairs else "one level"
+            raise FwnetError(f"--camera is for --data and a range of levels, got {got}")
+        return cls(levels, tell_sigma, color, pairs=pairs, camera=camera)
 
     @classmethod
     def data_from_options(cls, data: Path | None, **options: Any) -> TrainingData:
@@ -346,7 +359,7 @@ class Denoising(Restoration):
         facts = {"sigma": levels[0] if levels[0] == levels[1] else levels, "color": self.color}
         if self.high == 0:
             del facts["sigma"]  # not measured yet
-        return facts | {"pairs": True} if self.pairs else facts
+        return facts | {name: True for name in ("pairs", "camera") if getattr(self, name)}
 
     @property
     def network_arguments(self) -> dict[str, Any]:
@@ -356,7 +369,7 @@ class Denoising(Restoration):
     @property
     def data_fingerprint(self) -> tuple[Any, ...]:
         """The noise."""
-        return self.low, self.high, self.tell_sigma
+        return self.low, self.high, self.tell_sigma, *(["camera"] if self.camera else [])
 
     def source(
         self,
@@ -415,7 +428,12 @@ class Denoising(Restoration):
         # Another key than that of `noisy`, or seed 0 would learn the noise of the tests.
         generator = keyed_generator(seed, "training noise", step, device=clean.device)
         noise = torch.randn(clean.shape, generator=generator, device=clean.device)
-        return seen + sigma[:, None, None, None] * noise, clean, sigma
+        batch = seen + sigma[:, None, None, None] * noise, clean, sigma
+        if not self.camera:
+            return batch
+        shots = take_shots(clean[::2], generator)
+        parts = (shots.seen, shots.wanted, shots.sigma.clamp(max=self.high))
+        return tuple(torch.cat([one, other[1::2]]) for one, other in zip(parts, batch, strict=True))
 
     def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
         """mean ‖f(x) − clean‖² / max(σ, 1/255)."""
