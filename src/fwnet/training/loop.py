@@ -1,5 +1,6 @@
 """The one training loop."""
 
+import contextlib
 import math
 import time
 from collections.abc import Mapping
@@ -117,29 +118,32 @@ def train(
         )
         folder.check_unasked(resume=run.resume, force=run.force)
         processes.wait()  # until all have checked, before the first one changes anything
-        if processes.is_first:
-            folder.prepare(config, resume=run.resume)
-        processes.wait()
-    model.to(processes.device).train()
-    if processes.device.type == "cuda":  # where convolutions are faster with channels last
-        model.to(memory_format=torch.channels_last)
-    training = _Training(
-        model, task.to(processes.device), config, processes, rows, folder, keep_best, patience
-    )
-    training.restore()
-    with matrix_precision(config):
-        result = training.go(run.checkpoint_seconds, run.progress)
-    model.eval()
-    if folder is not None and processes.is_first:
-        last = result.history[-1] if result.history else {}
-        about = {
-            "settings": config.as_dict(),
-            "seconds": round(result.seconds, 1),
-            "num_processes": processes.count,
-            "last_epoch": {k: v for k, v in last.items() if k != "seconds"},
-            **(notes or {}),
-        }
-        model.save(folder.path / MODEL, about)
+    with contextlib.ExitStack() as held:
+        if folder is not None:
+            if processes.is_first:
+                held.enter_context(folder.locked())
+                folder.prepare(config, resume=run.resume)
+            processes.wait()
+        model.to(processes.device).train()
+        if processes.device.type == "cuda":  # where convolutions are faster with channels last
+            model.to(memory_format=torch.channels_last)
+        training = _Training(
+            model, task.to(processes.device), config, processes, rows, folder, keep_best, patience
+        )
+        training.restore()
+        with matrix_precision(config):
+            result = training.go(run.checkpoint_seconds, run.progress)
+        model.eval()
+        if folder is not None and processes.is_first:
+            last = result.history[-1] if result.history else {}
+            about = {
+                "settings": config.as_dict(),
+                "seconds": round(result.seconds, 1),
+                "num_processes": processes.count,
+                "last_epoch": {k: v for k, v in last.items() if k != "seconds"},
+                **(notes or {}),
+            }
+            model.save(folder.path / MODEL, about)
     return result
 
 
