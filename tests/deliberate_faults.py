@@ -906,6 +906,26 @@ FAULTS = [
         "tests/solvers/test_active_set.py",
     ),
     Fault(
+        "functional.py",
+        "(5.0, 2.0, inf)",
+        "(4.0, 2.0, inf)",
+        "tests/test_examples.py -k dual_exponent",
+    ),
+    Fault(
+        "sets/lp_ball.py",
+        """
+    >>> import fwnet, torch
+    >>> ball = fwnet.LpBall(p=2.0, radius=5.0)
+    >>> ball.lmo(torch.tensor([3.0, -4.0]))
+    tensor([-3.,  4.])
+    >>> z = ball.project(torch.tensor([6.0, 8.0]))
+    >>> z, ball.gauge(z), ball.contains(z)
+    (tensor([3., 4.]), tensor(1.), tensor(True))
+""",
+        "",
+        "tests/test_examples.py -k LpBall",
+    ),
+    Fault(
         "export.py",
         "if not difference <= TOLERANCE:",
         "if difference > TOLERANCE:",

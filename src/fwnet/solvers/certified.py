@@ -63,6 +63,11 @@ class Auto(BindableMethod):
 
     Attributes:
         careful: Whether it is the second try, for rows that the fast method did not certify.
+
+    >>> import fwnet, torch
+    >>> x, D = torch.randn(10, 5), torch.randn(5, 8)
+    >>> fwnet.solve(x, D, fwnet.LpBall(1.3), method=fwnet.solvers.Auto(max_steps=100)).summary()
+    {'certified': 10}
     """
 
     careful: bool = False
@@ -171,6 +176,23 @@ def solve(
     If x, dictionary, radius or p require gradients, the code is differentiable in them (once),
     through the optimality conditions. Codes that are not optimal, and codes of rows that are not
     finite, have the gradient 0. Weights have no gradient.
+
+    >>> import fwnet, torch
+    >>> D = torch.nn.functional.normalize(torch.randn(50, 100), dim=0)
+    >>> x = torch.randn(1000, 50)
+    >>> solution = fwnet.solve(x, D, fwnet.LpBall(p=1.3, radius=2.5))
+    >>> solution.code.shape, solution.summary()
+    (torch.Size([1000, 100]), {'certified': 1000})
+    >>> energy = 0.5 * x.square().sum(-1)
+    >>> bool((solution.gap <= 1e-6 * energy).all())
+    True
+
+    The gradient of a loss of the codes in p and radius:
+
+    >>> p, radius = (torch.tensor(value, requires_grad=True) for value in (1.3, 2.5))
+    >>> fwnet.solve(x, D, fwnet.LpBall(p, radius)).code.square().sum().backward()
+    >>> bool(p.grad.isfinite() and radius.grad > 0)
+    True
     """
     if isinstance(convex_set, type) or not isinstance(convex_set, ConvexSet):
         raise TypeError(f"convex_set must be a ConvexSet such as LpBall(1.3), got {convex_set!r}")

@@ -58,6 +58,13 @@ def solve_penalized(
     The arguments are those of `solve`. A step of "auto" is one radius per row. "ista", "fista",
     "admm" and "coordinate-descent" support p = 1 only. All optimal codes have the same norm here,
     so norm_gap is NaN. The codes have no gradients.
+
+    >>> import fwnet, torch
+    >>> D = torch.nn.functional.normalize(torch.randn(20, 40, dtype=torch.float64), dim=0)
+    >>> x = torch.randn(3, 20, dtype=torch.float64)
+    >>> solution = fwnet.solvers.solve_penalized(x, D, penalty=0.5, p=1.0)
+    >>> solution.summary(), bool((solution.code == 0).any())
+    ({'certified': 3}, True)
     """
     check_exponent(p)
     if not 0 < penalty < math.inf:

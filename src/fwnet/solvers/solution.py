@@ -13,7 +13,12 @@ from torch import Tensor
 
 
 class Status(IntEnum):
-    """How the search for one code ended; `words` describes it."""
+    """How the search for one code ended; `words` describes it.
+
+    >>> from fwnet.solvers import Status
+    >>> Status.STEP_LIMIT.words
+    'step limit reached'
+    """
 
     CERTIFIED = 0
     OPTIMAL = 1
@@ -76,6 +81,14 @@ class Solution:
         binds: Whether the constraint is proven to bind: no exact code is in the set.
         status_code: The `Status` of each sample as a small integer.
         num_steps: The number of steps each sample took.
+
+    >>> import fwnet, torch
+    >>> x = torch.tensor([[3.0, 4.0], [float("nan"), 1.0]])
+    >>> solution = fwnet.solve(x, None, fwnet.LpBall(p=2.0, radius=1.0))
+    >>> solution.status
+    array(['certified', 'x is not finite'], dtype=...)
+    >>> solution.certified, solution.code[0]
+    (tensor([ True, False]), tensor([0.6000, 0.8000]))
     """
 
     code: Tensor
