@@ -25,7 +25,7 @@ from fwnet.zoo import find_card
 
 CAMERAS = {"Canon5D2": "Canon 5D Mark II", "Canon80D": "Canon 80D", "Canon600D": "Canon 600D"}
 ALL = "all 55 pairs"
-PHOTOS = ("astronaut", "chelsea", "coffee", "motorcycle_left", "rocket", "retina")
+PHOTOS = ("astronaut", "chelsea", "coffee", "motorcycle_left", "rocket")
 SIGMAS, QUALITIES = (5, 15, 25, 50), (100, 95, 85, 75)  # 100 stands for PNG
 FACTORS = (0.8, 1.0, 1.1, 1.25, 1.5)
 TOLD = (8, 10, 12)  # one of them for all pairs
