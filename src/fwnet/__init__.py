@@ -39,7 +39,17 @@ if TYPE_CHECKING:
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
     from fwnet.imaging import denoise, upscale
     from fwnet.models import LISTA, MLP, SRCNN, VDSR, ConvFWNet, ConvLISTA, DnCNN, FWNet, LCoD
-    from fwnet.sets import ConvexSet, LpBall
+    from fwnet.sets import (
+        Box,
+        ConvexSet,
+        GroupLpBall,
+        KSupportBall,
+        LpBall,
+        NonnegativeLpBall,
+        SchattenBall,
+        Simplex,
+        SortedL1Ball,
+    )
     from fwnet.solvers import Solution, solve
     from fwnet.zoo import list_models, load_model
 
@@ -48,6 +58,7 @@ __all__ = [
     "MLP",
     "SRCNN",
     "VDSR",
+    "Box",
     "ConvFWNet",
     "ConvLISTA",
     "ConvexSet",
@@ -55,11 +66,17 @@ __all__ = [
     "FWNet",
     "FWNetClassifier",
     "FWNetCoder",
+    "GroupLpBall",
+    "KSupportBall",
     "LCoD",
     "LpBall",
     "LpCoder",
     "LpDictionaryLearning",
+    "NonnegativeLpBall",
+    "SchattenBall",
+    "Simplex",
     "Solution",
+    "SortedL1Ball",
     "coding",
     "data",
     "denoise",
@@ -98,7 +115,17 @@ _NAMES: dict[str, set[str]] = {
     "nn": set(),
     "resize": set(),
     "restoration": set(),
-    "sets": {"ConvexSet", "LpBall"},
+    "sets": {
+        "Box",
+        "ConvexSet",
+        "GroupLpBall",
+        "KSupportBall",
+        "LpBall",
+        "NonnegativeLpBall",
+        "SchattenBall",
+        "Simplex",
+        "SortedL1Ball",
+    },
     "solvers": {"Solution", "solve"},
     "training": set(),
     "zoo": {"list_models", "load_model"},

@@ -1,0 +1,92 @@
+"""The simplex: shares of a total, with an optional limit for each."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fwnet.functional import check_radius, check_rows
+from fwnet.sets.convex_set import ConvexSet, contains_by_distance, widened
+
+
+@dataclass(frozen=True)
+class Simplex(ConvexSet):
+    """{z ≥ 0 : Σ z_i = total, z_i ≤ cap}; without a cap, the set of shares of a total.
+
+    The projection is differentiable; the oracle is piecewise constant.
+    """
+
+    total: float = 1.0
+    cap: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("total", self.total), ("cap", self.cap)):
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
+        check_radius(self.total)
+
+    def lmo(self, u: Tensor) -> Tensor:
+        """Give cap to the entries with the smallest u until the total is spent."""
+        cap = self._cap(u, "u")
+        order = u.argsort(dim=-1, stable=True)
+        rank = torch.arange(u.shape[-1], device=u.device)
+        shares = (self.total - cap * rank.to(widened(u))).clamp(0, cap).to(u.dtype)
+        s = torch.empty_like(u).scatter(-1, order, shares.expand(u.shape))
+        return torch.where(u.isnan().any(-1, keepdim=True), torch.nan, s)
+
+    def project(self, y: Tensor) -> Tensor:
+        """z_i = min(max(y_i − τ, 0), cap), with the τ that makes the sum equal to total."""
+        cap = self._cap(y, "y")
+        wide = widened(y)
+        below = wide - wide.amax(-1, keepdim=True).detach()  # keeps the digits of a small total
+        with torch.no_grad():
+            level = fill_level(below.detach(), cap, self.total)
+            full = below - level >= cap
+            free = (below > level) & ~full
+            count = free.sum(-1, keepdim=True)
+        spent = torch.where(free, below, cap * full.to(below)).sum(-1, keepdim=True)
+        exact = (spent - self.total) / count.clamp(min=1)
+        level = torch.where(count > 0, exact, level)
+        z = torch.where(full, cap, torch.where(free, (below - level).clamp(0, cap), 0 * below))
+        return z.to(y.dtype)
+
+    def gauge(self, z: Tensor) -> Tensor:
+        """Σ z_i / total, or ∞ with a negative entry or one above its limit; at least float32."""
+        cap = self._cap(z, "z")
+        wide = widened(z)
+        gauge = wide.sum(-1) / self.total
+        slack = 1 + 64 * torch.finfo(wide.dtype).eps
+        above = (wide > slack * cap * gauge.unsqueeze(-1)).any(-1)
+        return torch.where((wide < 0).any(-1) | above, torch.inf, gauge)
+
+    contains = contains_by_distance
+
+    def _cap(self, z: Tensor, name: str) -> float:
+        check_rows(name, z)
+        cap = self.total if self.cap is None else min(self.cap, self.total)
+        if cap * z.shape[-1] < self.total * (1 - 1e-12):
+            raise ValueError(
+                f"cap must be at least total / m = {self.total} / {z.shape[-1]}, got {self.cap!r}"
+            )
+        return cap
+
+
+def fill_level(y: Tensor, cap: float, total: float) -> Tensor:
+    """Return the τ with Σ min(max(y_i − τ, 0), cap) = total, (…, 1).
+
+    The sum is piecewise linear in τ. Its bends are at y_i, where an entry begins to count, and at
+    y_i − cap, where it is full. Sorted sums of both give its value at every bend, exactly.
+    """
+    bends, order = torch.cat([y, y - cap], -1).sort(-1, descending=True)
+    slope_change = torch.where(order < y.shape[-1], 1.0, -1.0).to(y.dtype)
+    slope, moment = slope_change.cumsum(-1), (slope_change * bends).cumsum(-1)
+    reached = moment - bends * slope
+    enough = reached >= total
+    enough[..., -1] = True  # by a rounding it is not, where every entry is full
+    index = enough.int().argmax(-1, keepdim=True)
+    before = (index - 1).clamp(min=0)
+    at, previous = bends.gather(-1, index), bends.gather(-1, before)
+    rise = slope.gather(-1, before)
+    level = (moment.gather(-1, before) - total) / rise.clamp(min=1)
+    return torch.where(rise >= 1, level, at).clamp(at, previous)
