@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         Simplex,
         SortedL1Ball,
     )
-    from fwnet.solvers import Solution, solve
+    from fwnet.solvers import Minimum, Solution, minimize, solve
     from fwnet.zoo import list_models, load_model
 
 __all__ = [
@@ -72,6 +72,7 @@ __all__ = [
     "LpBall",
     "LpCoder",
     "LpDictionaryLearning",
+    "Minimum",
     "NonnegativeLpBall",
     "SchattenBall",
     "Simplex",
@@ -88,6 +89,7 @@ __all__ = [
     "list_models",
     "load_model",
     "metrics",
+    "minimize",
     "models",
     "nn",
     "pool_p",
@@ -126,7 +128,7 @@ _NAMES: dict[str, set[str]] = {
         "Simplex",
         "SortedL1Ball",
     },
-    "solvers": {"Solution", "solve"},
+    "solvers": {"Minimum", "Solution", "minimize", "solve"},
     "training": set(),
     "zoo": {"list_models", "load_model"},
 }

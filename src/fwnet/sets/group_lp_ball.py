@@ -61,7 +61,7 @@ class GroupLpBall(ConvexSet):
         if self.p == torch.inf:
             return self._join(project_lp(parts, self.inner, self.radius)).to(y.dtype)
         if self.inner != 2:
-            raise ValueError(
+            raise NotImplementedError(
                 "the projection on a GroupLpBall needs inner = 2, p = inf or p = inner, "
                 f'got p = {self.p} and inner = {self.inner}; solve with method="frank-wolfe"'
             )

@@ -10,6 +10,7 @@ from fwnet.functional import check_radius, check_rows, lp_norm
 from fwnet.sets.convex_set import ConvexSet, widened
 
 MAX_STEPS = 100  # of Newton's method; usually a few
+QUICK_STEPS, ROOT_STEPS = 20, 4
 SMALLEST = 1e-30  # stands for 0 relative to the largest entry, so that quotients stay finite
 
 
@@ -70,36 +71,65 @@ class KSupportBall(ConvexSet):
         target = self.radius / unit
         with torch.no_grad():
             mu, full, part = self._multiplier(a.detach(), target.detach())
-        budget = min(self.k, y.shape[-1])
-        count, left = part.sum(-1, keepdim=True), budget - full.sum(-1, keepdim=True)
-        squares = (a * a * full).sum(-1, keepdim=True)
-        moment = (a * part).sum(-1, keepdim=True)
+        sums = self._sums(a, full, part)
         # One more Newton step, which carries the gradient of the root.
-        value, slope = _size(mu, squares, moment, count, left)
-        mu = (mu - (value - target.square()) / slope.detach()).clamp(min=0)
+        value, slope = _size(mu, *sums)
+        outside = (mu > 0) | (value > target.square())
+        mu = (mu - (value - target.square()) / -_positive(-slope.detach())).clamp(min=0)
+        _, moment, count, left = sums
         threshold = mu * moment / (left + count * mu).clamp(min=SMALLEST)
         small = torch.where(full, a / (1 + mu), torch.where(part, a - threshold, 0.0))
-        outside = self.gauge(wide).unsqueeze(-1) > 1
         return torch.where(outside, wide.sign() * unit * small, wide).to(y.dtype)
 
     def _top(self, u: Tensor) -> Tensor:
         return u.abs().topk(min(self.k, u.shape[-1]), -1).indices
 
     def _multiplier(self, a: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return μ, and which entries have η = 1 and 0 < η < 1."""
+        """Return μ, and which entries have η = 1 and 0 < η < 1.
+
+        For given kinds of entries the equation for μ is one of numbers, and its root decides the
+        kinds anew. Rows that do not settle that way are solved by Newton's method in a bracket.
+        """
+        mu = torch.zeros_like(target)
+        full, part = self._shares(a, mu)
+        last = a.topk(min(self.k, a.shape[-1]), -1).values[..., -1:].clamp(min=SMALLEST)
+        inside = _size(mu, *self._sums(a, full, part))[0] <= target.square()
+        for _ in range(QUICK_STEPS):
+            sums = self._sums(a, full, part)
+            for _ in range(ROOT_STEPS):
+                mu = torch.where(inside, 0.0, _root_step(mu, target, *_size(mu, *sums)))
+            _, moment, count, left = sums
+            shared = (moment > 0) & (left >= 0)
+            s = torch.where(shared, (left + count * mu) / _positive(moment), (1 + mu) / last)
+            rank = s * a
+            new_full = rank >= (1 + mu) * (1 - 4 * torch.finfo(a.dtype).eps)
+            new_part = (rank > mu) & ~new_full
+            value, _ = _size(mu, *sums)
+            at_root = (value / target.square() - 1).abs() <= 1e-9
+            same = ((new_full == full) & (new_part == part)).all(-1, keepdim=True)
+            spent = shared | (left == 0) | (last == SMALLEST)
+            settled = inside | same & at_root & spent
+            full, part = (
+                torch.where(settled, *pair) for pair in ((full, new_full), (part, new_part))
+            )
+            if settled.all():
+                return mu, full, part
+        left_over = (~settled).squeeze(-1)
+        mu[left_over], full[left_over], part[left_over] = self._bracketed(
+            a[left_over], target[left_over]
+        )
+        return mu, full, part
+
+    def _bracketed(self, a: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Solve for μ with the exact kinds of entries in every step: slower, and certain."""
         mu = torch.zeros_like(target)
         low, high = mu, torch.full_like(mu, torch.inf)
         for _ in range(MAX_STEPS):
             full, part = self._shares(a, mu)
-            squares = (a * a * full).sum(-1, keepdim=True)
-            moment = (a * part).sum(-1, keepdim=True)
-            left = min(self.k, a.shape[-1]) - full.sum(-1, keepdim=True)
-            value, slope = _size(mu, squares, moment, part.sum(-1, keepdim=True), left)
+            value, slope = _size(mu, *self._sums(a, full, part))
             low = torch.where(value > target.square(), mu, low)
             high = torch.where(value < target.square(), mu, high)
-            # Newton on 1/norm, which is linear in μ if all entries belong to one kind.
-            step = 2 * value * (value.sqrt() / target - 1) / -slope.clamp(max=-SMALLEST)
-            ahead = (mu + step).clamp(min=0)
+            ahead = _root_step(mu, target, value, slope)
             middle = torch.where(high.isfinite(), (low + high) / 2, 2 * mu + 1)
             ahead = torch.where((ahead > low) & (ahead < high), ahead, middle)
             moving = (value / target.square() - 1).abs() > 8 * torch.finfo(a.dtype).eps
@@ -108,6 +138,13 @@ class KSupportBall(ConvexSet):
                 break
             mu = torch.where(moving, ahead, mu)
         return mu, full, part
+
+    def _sums(self, a: Tensor, full: Tensor, part: Tensor) -> tuple[Tensor, ...]:
+        """Return A, B, n and l of `_size`, each (…, 1)."""
+        squares = (a * a * full).sum(-1, keepdim=True)
+        moment = (a * part).sum(-1, keepdim=True)
+        count, top = (mask.sum(-1, keepdim=True).to(a) for mask in (part, full))
+        return squares, moment, count, min(self.k, a.shape[-1]) - top
 
     def _shares(self, a: Tensor, mu: Tensor) -> tuple[Tensor, Tensor]:
         """Return which η_i = min(max(s·a_i − μ, 0), 1) with Σ η_i = k are 1, and which are inside.
@@ -154,3 +191,13 @@ def _size(
     room = (left + count * mu).clamp(min=SMALLEST)
     first, second = squares / (1 + mu).square(), moment.square() * left / room.square()
     return first + second, -2 * (first / (1 + mu) + second * count / room)
+
+
+def _root_step(mu: Tensor, target: Tensor, value: Tensor, slope: Tensor) -> Tensor:
+    """Newton's step for value(μ) = target², on 1/√value, which is linear in μ for one kind."""
+    return (mu + 2 * value * (value.sqrt() / target - 1) / _positive(-slope)).clamp(min=0)
+
+
+def _positive(value: Tensor) -> Tensor:
+    """Replace what is not positive by 1 in a divisor whose quotient is not used or is 0."""
+    return torch.where(value > 0, value, 1.0)

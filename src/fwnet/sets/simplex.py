@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fwnet.functional import check_radius, check_rows
 from fwnet.sets.convex_set import ConvexSet, contains_by_distance, widened
+from fwnet.sets.projection import support_l1
 
 
 @dataclass(frozen=True)
@@ -36,19 +37,22 @@ class Simplex(ConvexSet):
         return torch.where(u.isnan().any(-1, keepdim=True), torch.nan, s)
 
     def project(self, y: Tensor) -> Tensor:
-        """z_i = min(max(y_i − τ, 0), cap), with the τ that makes the sum equal to total."""
+        """z_i = min(max(y_i − τ, 0), cap) with the τ that makes the sum equal to total."""
         cap = self._cap(y, "y")
         wide = widened(y)
-        below = wide - wide.amax(-1, keepdim=True).detach()  # keeps the digits of a small total
+        below = wide.amax(-1, keepdim=True) - wide  # keeps the digits of a small total
         with torch.no_grad():
-            level = fill_level(below.detach(), cap, self.total)
-            full = below - level >= cap
-            free = (below > level) & ~full
+            if cap < self.total:
+                depth = fill_depth(below.detach(), cap, self.total)
+                full, free = depth - below >= cap, below < depth
+            else:
+                support, _ = support_l1(below.detach(), wide.new_tensor(self.total))
+                full, free = torch.zeros_like(support, dtype=torch.bool), support > 0
+            free &= ~full
             count = free.sum(-1, keepdim=True)
-        spent = torch.where(free, below, cap * full.to(below)).sum(-1, keepdim=True)
-        exact = (spent - self.total) / count.clamp(min=1)
-        level = torch.where(count > 0, exact, level)
-        z = torch.where(full, cap, torch.where(free, (below - level).clamp(0, cap), 0 * below))
+        spent = torch.where(free, -below, cap * full.to(below)).sum(-1, keepdim=True)
+        exact = (self.total - spent) / count.clamp(min=1)
+        z = torch.where(free, (exact - below).clamp(0, cap), cap * full.to(below) + 0 * below)
         return z.to(y.dtype)
 
     def gauge(self, z: Tensor) -> Tensor:
@@ -72,21 +76,20 @@ class Simplex(ConvexSet):
         return cap
 
 
-def fill_level(y: Tensor, cap: float, total: float) -> Tensor:
-    """Return the τ with Σ min(max(y_i − τ, 0), cap) = total, (…, 1).
+def fill_depth(below: Tensor, cap: float, total: float) -> Tensor:
+    """Return the depth d with Σ min(max(d − below_i, 0), cap) = total, (…, 1).
 
-    The sum is piecewise linear in τ. Its bends are at y_i, where an entry begins to count, and at
-    y_i − cap, where it is full. Sorted sums of both give its value at every bend, exactly.
+    The sum is piecewise linear in d. Its bends are at below_i, where an entry begins to count, and
+    at below_i + cap, where it is full. Sorted sums of both give its value at every bend, exactly.
     """
-    bends, order = torch.cat([y, y - cap], -1).sort(-1, descending=True)
-    slope_change = torch.where(order < y.shape[-1], 1.0, -1.0).to(y.dtype)
-    slope, moment = slope_change.cumsum(-1), (slope_change * bends).cumsum(-1)
-    reached = moment - bends * slope
-    enough = reached >= total
+    bends, order = torch.cat([below, below + cap], -1).sort(-1)
+    change = torch.where(order < below.shape[-1], 1.0, -1.0).to(below.dtype)
+    slope, moment = change.cumsum(-1), (change * bends).cumsum(-1)
+    enough = bends * slope - moment >= total
     enough[..., -1] = True  # by a rounding it is not, where every entry is full
     index = enough.int().argmax(-1, keepdim=True)
     before = (index - 1).clamp(min=0)
     at, previous = bends.gather(-1, index), bends.gather(-1, before)
     rise = slope.gather(-1, before)
-    level = (moment.gather(-1, before) - total) / rise.clamp(min=1)
-    return torch.where(rise >= 1, level, at).clamp(at, previous)
+    depth = (total + moment.gather(-1, before)) / rise.clamp(min=1)
+    return torch.where(rise >= 1, depth, at).clamp(previous, at)

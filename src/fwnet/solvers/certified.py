@@ -12,6 +12,12 @@ from torch import Tensor
 
 from fwnet.functional import value_of
 from fwnet.sets import ConvexSet, LpBall
+from fwnet.solvers.any_set import (
+    any_set_problem,
+    attach_set_gradient,
+    finished_solution,
+    has_projection,
+)
 from fwnet.solvers.arguments import (
     checked_limits,
     checked_problem,
@@ -30,6 +36,7 @@ from fwnet.solvers.interior_point import InteriorPoint
 from fwnet.solvers.loop import BindableMethod, Limits, Method, Progress, iterate
 from fwnet.solvers.primal_newton import PrimalNewton
 from fwnet.solvers.problem import Constrained, Problem
+from fwnet.solvers.projected_gradient import ProjectedGradient
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.secular import Secular
 from fwnet.solvers.solution import Solution, Status
@@ -111,6 +118,7 @@ METHODS: dict[str, Callable[[], BindableMethod]] = {
     "auto": Auto,
     "frank-wolfe": FrankWolfe,
     "pairwise-frank-wolfe": PairwiseFrankWolfe,
+    "projected-gradient": ProjectedGradient,
     "ista": ISTA,
     "fista": FISTA,
     "admm": ADMM,
@@ -141,20 +149,25 @@ def solve(
             NaN or infinite entries gets a code of NaN and the status NOT_FINITE.
         dictionary: D of shape (n, m), one atom per column: the paper's convention, the transpose of
             scikit-learn's `components_`. None means the identity.
-        convex_set: C, usually `LpBall(p, radius)`. Other sets are solved by Frank-Wolfe.
+        convex_set: C: `LpBall(p, radius)` or another of `fwnet.sets`. Other sets than Lp balls are
+            solved by accelerated projected gradient, or by Frank-Wolfe if `project` raises
+            NotImplementedError. Any optimal code is accepted for them: norm_gap is NaN. The gap is
+            relative to ½‖x − Dz₀‖², where z₀ is the point of C nearest to 0.
         tol: A code is certified if its gap is at most tol·½‖x‖² and its norm_gap at most 10·tol of
             its norm. Default 1e-10 in float64, 1e-6 in float32.
         method: "auto", or one of METHODS, or an object such as `FrankWolfe(step_rule=ShortStep())`.
         weights: Weights ≥ 0 of the entries of x, (n,) or (…, n). The objective is then
             ½ Σ weight_i·(x_i − (Dz)_i)². Booleans are a mask: entries of x where it is False are
             treated as missing and may be NaN.
-        start: Initial codes, (…, m), for "admm", "ista" and "fista". Other methods ignore them.
+        start: Initial codes, (…, m), for "admm", "ista", "fista" and for sets other
+            than Lp balls. Other methods ignore them.
         max_steps: The largest number of steps per row (default: the method's own limit).
         time_limit: The largest number of seconds (default: none). Unfinished rows have the status
             TIME_LIMIT.
         callback: Called with a `Progress` after every step. Return True to stop the search.
 
-    If x, dictionary, radius or p require gradients, the code is differentiable in them (once),
+    If x, dictionary, or p, radius and other tensors of the set require gradients, the code is
+    differentiable in them (once),
     through the optimality conditions. Codes that are not optimal, and codes of rows that are not
     finite, have the gradient 0. Weights have no gradient.
     """
@@ -166,7 +179,8 @@ def solve(
     x, dictionary, weights = checked_problem(x, dictionary, weights)
     chosen = checked_method(method)
     if isinstance(chosen, Auto) and not isinstance(convex_set, LpBall):
-        chosen = FrankWolfe(step_rule=ShortStep())
+        projects = has_projection(convex_set, dictionary.shape[1])
+        chosen = ProjectedGradient() if projects else FrankWolfe(step_rule=ShortStep())
     tol = checked_tol(tol, x.dtype)
     limits = checked_limits(chosen, max_steps, time_limit, callback)
     n = x.shape[-1]
@@ -175,16 +189,19 @@ def solve(
     begin = checked_start(start, x, dictionary)
     problem = Constrained(dictionary.detach(), numbers, factors=factors, start=begin)
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
-        solution = _solve_in_its_precision(problem, rows, chosen, tol, limits)
+        if isinstance(convex_set, LpBall):
+            solution = _solve_in_its_precision(problem, rows, chosen, tol, limits)
+        else:
+            other, rows, origin = any_set_problem(problem, rows)
+            solution = _solve_in_its_precision(other, rows, chosen, tol, limits)
+            solution = finished_solution(solution, origin)
     if _asks_gradient(x, dictionary, convex_set):
-        if not isinstance(convex_set, LpBall):
-            raise TypeError(
-                f"convex_set must be an LpBall for gradients, got {type(convex_set).__name__}; "
-                "detach x and the dictionary"
-            )
-        ball = LpBall(solved_exponent(problem.exponent), problem.radius)
-        same = dataclasses.replace(problem, convex_set=ball)
-        code = attach_gradient(solution, same, x_rows, dictionary, convex_set)
+        if isinstance(convex_set, LpBall):
+            ball = LpBall(solved_exponent(problem.exponent), problem.radius)
+            same = dataclasses.replace(problem, convex_set=ball)
+            code = attach_gradient(solution, same, x_rows, dictionary, convex_set)
+        else:
+            code = attach_set_gradient(solution, problem, x_rows, dictionary, convex_set)
         solution = dataclasses.replace(solution, code=code)
     return solution.reshape(x.shape[:-1])
 
@@ -325,10 +342,7 @@ def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:
 
 def _asks_gradient(x: Tensor, dictionary: Tensor, convex_set: ConvexSet) -> bool:
     asking = [x, dictionary]
-    if isinstance(convex_set, LpBall):
-        asking += [
-            value for value in (convex_set.p, convex_set.radius) if isinstance(value, Tensor)
-        ]
+    asking += [value for value in vars(convex_set).values() if isinstance(value, Tensor)]
     return torch.is_grad_enabled() and any(value.requires_grad for value in asking)
 
 
