@@ -17,6 +17,15 @@ def test_other_tools(tmp_path, monkeypatch):
     assert names["large"].shape == (128, 128)
 
 
+def test_sets(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / "sets.md").read_text(encoding="utf-8")
+    names = {}
+    for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S):
+        exec(compile(block, "docs/sets.md", "exec"), names)
+    assert names["design"].converged.all()
+
+
 def test_figures_of_plug_and_play_are_those_of_the_record():
     import json
 

@@ -1,6 +1,7 @@
 """Convex sets: oracle, projection and gauge of the feasible points."""
 
 from fwnet.sets.box import Box
+from fwnet.sets.configuration import set_from_config, set_to_config
 from fwnet.sets.convex_set import ConvexSet
 from fwnet.sets.group_lp_ball import GroupLpBall
 from fwnet.sets.k_support_ball import KSupportBall
@@ -20,4 +21,6 @@ __all__ = [
     "SchattenBall",
     "Simplex",
     "SortedL1Ball",
+    "set_from_config",
+    "set_to_config",
 ]

@@ -1,12 +1,13 @@
 """The box: bounds for every entry."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from fwnet.functional import check_rows
-from fwnet.sets.convex_set import ConvexSet, contains_by_distance, widened
+from fwnet.sets.convex_set import ConvexSet, as_tensor, contains_by_distance, widened
 
 
 @dataclass(frozen=True)
@@ -16,11 +17,11 @@ class Box(ConvexSet):
     Differentiable in z and in tensors low and high.
     """
 
-    low: float | Tensor = 0.0
-    high: float | Tensor = 1.0
+    low: float | Sequence[float] | Tensor = 0.0
+    high: float | Sequence[float] | Tensor = 1.0
 
     def __post_init__(self) -> None:
-        low, high = torch.as_tensor(self.low), torch.as_tensor(self.high)
+        low, high = as_tensor(self.low), as_tensor(self.high)
         if max(low.ndim, high.ndim) > 1:
             raise ValueError(
                 "low and high must be numbers or have one axis, "
@@ -60,7 +61,7 @@ class Box(ConvexSet):
 
     def _bounds(self, z: Tensor, name: str) -> tuple[Tensor, Tensor]:
         check_rows(name, z)
-        bounds = tuple(torch.as_tensor(bound).to(z) for bound in (self.low, self.high))
+        bounds = tuple(as_tensor(bound).to(z) for bound in (self.low, self.high))
         for bound in bounds:
             if bound.ndim and len(bound) != z.shape[-1]:
                 raise ValueError(

@@ -1,5 +1,6 @@
 """The protocol of a convex set, which solvers use."""
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -58,6 +59,11 @@ def contains_by_distance(self: ConvexSet, z: Tensor, tol: float | None = None) -
 def widened(y: Tensor) -> Tensor:
     """Return y in at least float32."""
     return y.to(torch.promote_types(y.dtype, torch.float32))
+
+
+def as_tensor(values: float | Sequence[float] | Tensor) -> Tensor:
+    """Return numbers as a tensor that keeps their digits."""
+    return values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.float64)
 
 
 def _roundings(wide: Tensor, z: Tensor, tol: float | None) -> float:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fwnet.functional import check_radius, check_rows
-from fwnet.sets.convex_set import ConvexSet, widened
+from fwnet.sets.convex_set import ConvexSet, as_tensor, widened
 
 MAX_STEPS = 100  # of Newton's method; usually a few
 
@@ -28,7 +28,7 @@ class SortedL1Ball(ConvexSet):
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        w = torch.as_tensor(self.weights)
+        w = as_tensor(self.weights)
         falls = w.ndim == 1 and len(w) and w[0] > 0 and w[-1] >= 0 and (w.diff() <= 0).all()
         if not falls or not w.isfinite().all():
             raise ValueError(
@@ -77,7 +77,7 @@ class SortedL1Ball(ConvexSet):
 
     def _weights(self, z: Tensor, name: str) -> Tensor:
         check_rows(name, z)
-        weights = torch.as_tensor(self.weights).to(widened(z))
+        weights = as_tensor(self.weights).to(widened(z))
         if z.shape[-1] != len(weights):
             raise ValueError(
                 f"{name} must have rows of length {len(weights)}, the number of weights, "

@@ -342,7 +342,9 @@ def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:
 
 def _asks_gradient(x: Tensor, dictionary: Tensor, convex_set: ConvexSet) -> bool:
     asking = [x, dictionary]
-    asking += [value for value in vars(convex_set).values() if isinstance(value, Tensor)]
+    asking += [
+        value for value in getattr(convex_set, "__dict__", {}).values() if isinstance(value, Tensor)
+    ]
     return torch.is_grad_enabled() and any(value.requires_grad for value in asking)
 
 
