@@ -10,7 +10,8 @@ from fwnet.functional import check_radius, check_rows, lp_norm
 from fwnet.sets.convex_set import ConvexSet, widened
 
 MAX_STEPS = 100  # of Newton's method; usually a few
-QUICK_STEPS, ROOT_STEPS = 20, 4
+QUICK_STEPS, ROOT_STEPS, EXACT_STEPS = 20, 4, 1
+ROOT_TOL = 1e4  # roundings; one more Newton step follows
 SMALLEST = 1e-30  # stands for 0 relative to the largest entry, so that quotients stay finite
 
 
@@ -65,7 +66,7 @@ class KSupportBall(ConvexSet):
         check_rows("y", y)
         if y.shape[-1] == 0:
             return y.clone()
-        wide = widened(y).double() if y.device.type != "mps" else widened(y)
+        wide = widened(y) if y.device.type == "mps" else y.double()
         peak, a = _relative(wide)
         unit = torch.where(peak > 0, peak, 1.0)
         target = self.radius / unit
@@ -94,10 +95,13 @@ class KSupportBall(ConvexSet):
         full, part = self._shares(a, mu)
         last = a.topk(min(self.k, a.shape[-1]), -1).values[..., -1:].clamp(min=SMALLEST)
         inside = _size(mu, *self._sums(a, full, part))[0] <= target.square()
-        for _ in range(QUICK_STEPS):
+        for trial in range(QUICK_STEPS):
             sums = self._sums(a, full, part)
             for _ in range(ROOT_STEPS):
                 mu = torch.where(inside, 0.0, _root_step(mu, target, *_size(mu, *sums)))
+            if trial < EXACT_STEPS:  # far from the ball, the kinds at μ = 0 are no guide
+                full, part = self._shares(a, mu)
+                continue
             _, moment, count, left = sums
             shared = (moment > 0) & (left >= 0)
             s = torch.where(shared, (left + count * mu) / _positive(moment), (1 + mu) / last)
@@ -105,7 +109,7 @@ class KSupportBall(ConvexSet):
             new_full = rank >= (1 + mu) * (1 - 4 * torch.finfo(a.dtype).eps)
             new_part = (rank > mu) & ~new_full
             value, _ = _size(mu, *sums)
-            at_root = (value / target.square() - 1).abs() <= 1e-9
+            at_root = (value / target.square() - 1).abs() <= ROOT_TOL * torch.finfo(a.dtype).eps
             same = ((new_full == full) & (new_part == part)).all(-1, keepdim=True)
             spent = shared | (left == 0) | (last == SMALLEST)
             settled = inside | same & at_root & spent
