@@ -30,10 +30,12 @@ class Simplex(ConvexSet):
     def lmo(self, u: Tensor) -> Tensor:
         """Give cap to the entries with the smallest u until the total is spent."""
         cap = self._cap(u, "u")
-        order = u.argsort(dim=-1, stable=True)
-        rank = torch.arange(u.shape[-1], device=u.device)
-        shares = (self.total - cap * rank.to(widened(u))).clamp(0, cap).to(u.dtype)
-        s = torch.empty_like(u).scatter(-1, order, shares.expand(u.shape))
+        if cap == self.total:
+            s = torch.zeros_like(u).scatter(-1, u.argmin(-1, keepdim=True), self.total)
+        else:
+            rank = torch.arange(u.shape[-1], device=u.device, dtype=widened(u).dtype)
+            shares = (self.total - cap * rank).clamp(0, cap).to(u.dtype)
+            s = torch.empty_like(u).scatter(-1, u.argsort(dim=-1), shares.expand(u.shape))
         return torch.where(u.isnan().any(-1, keepdim=True), torch.nan, s)
 
     def project(self, y: Tensor) -> Tensor:
