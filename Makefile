@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 
-.PHONY: help demo test check lint types imports pytest smoke faults format clean
+.PHONY: help demo test check lint types imports pytest smoke faults format docs clean
 
 help:
 	@echo "make demo    a tour of what fwnet does, on built-in data; writes demo/index.html"
@@ -14,6 +14,7 @@ help:
 	@echo "make check   the same with one short test per room (less than a minute)"
 	@echo "make faults  prove that the tests catch deliberate mistakes (ten minutes)"
 	@echo "make format  let ruff format and fix the code"
+	@echo "make docs    build the site, with its gallery, into build/docs (minutes)"
 	@echo "make clean   remove .venv and everything built"
 
 demo: $(INSTALLED)
@@ -46,8 +47,14 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(INSTALLED)
+	$(BIN)/python -c 'import sphinx_gallery' 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "the site: build/docs/index.html"
+
 clean:
-	rm -rf $(VENV) build dist demo .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist demo docs/gallery docs/generated .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "fwnet needs Python 3.11 or newer, found no $(PYTHON); set PYTHON=…"; exit 2; }

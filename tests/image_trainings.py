@@ -67,7 +67,9 @@ class ResultConformance(ImageTraining):
         monkeypatch.setattr(sys, "argv", ["/bin/fwnet", *map(str, arguments)])
         result = run(*arguments)
         assert result.returncode == 0, result.stderr
-        assert result.stderr == ""
+        ours, input_ = map(float, re.findall(r"(\d+\.\d+) dB", result.stdout))
+        worse = "Warning: the network makes images worse. Train longer (--num-epochs), or with a "
+        assert result.stderr == (f"{worse}smaller --learning-rate.\n" if ours < input_ else "")
         model = net / "model.safetensors"
         network = load_model(model)
         lines = result.stdout.splitlines()

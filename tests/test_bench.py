@@ -95,10 +95,27 @@ def test_speedups_compare_like_with_like():
     assert not any("torch.compile" in key for key in speedups(times))
 
 
+def test_codes_by_p_compares_solutions_of_the_same_problem():
+    report = run_benchmark("codes", Options(torch.device("cpu"), quick=True, exponents=(1.0, 2.0)))
+    assert report.command == "fwnet bench codes --device cpu --p 1,2 --quick"
+    group = "synthetic, 50 × 100, radius 2.5"
+    certified = report.notes[f"{group}, certified of 200"]
+    assert set(certified.values()) == {200}
+    assert set(certified) == {f"p = {p}, float{bits}" for p in (1, 2) for bits in (32, 64)}
+    # scikit-learn's codes are optimal for the penalty that belongs to the radius.
+    assert report.notes[f"{group}, lasso_lars"]["largest gap"] < 1e-12
+    assert report.notes[f"{group}, lasso_cd, gap 1e-10"]["largest gap"] <= 1e-10
+    assert report.notes[f"{group}, lasso_cd"]["largest gap"] < 1e-6
+
+
 def test_command_line_lists_and_refuses():
     listing = run("bench")
     assert listing.returncode == 0
     assert all(name in listing.stdout for name in BENCHMARKS)
+    for wrong in (("pool", "--p", "all"), ("codes", "--p", "0.5"), ("codes", "--p", "1,x")):
+        refused = run("bench", *wrong)
+        assert refused.returncode == 2
+        assert "--p" in refused.stderr
     result = run("bench", "nosuch")
     assert result.returncode == 2
     assert "expected" in result.stderr

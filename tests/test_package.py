@@ -87,6 +87,7 @@ def test_wheel_installs_into_a_clean_environment(tmp_path):
         for kind in ("cards/*.json", "weights/*.safetensors")
         for path in (source / "src" / "fwnet" / "zoo").glob(kind)
     }
+    assert wheel.stat().st_size <= 15e6
     with tarfile.open(sdist) as archive:
         assert models <= {name.partition("/")[2] for name in archive.getnames()}
     with zipfile.ZipFile(wheel) as archive:

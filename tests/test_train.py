@@ -88,6 +88,13 @@ def test_settings_from_a_file(pairs, tmp_path):
     assert not network.config["learn_radius"]
 
 
+def test_codes_that_are_worse_than_zeros_are_announced(pairs, tmp_path):
+    options = ("--num-epochs", "1", "--model", "MLP", "--learning-rate", "3", "--validation", "0.5")
+    result = run(*coder(pairs, tmp_path / "net", *options))
+    assert result.returncode == 0, result.stderr
+    assert "Warning: the codes are worse than zeros. Train longer (--num-epochs)" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

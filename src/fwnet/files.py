@@ -1,9 +1,10 @@
-"""Files that are written whole or not at all, and the check before it."""
+"""Files that are written whole or not at all, the check before it, and folders in use."""
 
 import contextlib
 import os
 import secrets
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -41,3 +42,23 @@ def write_whole(path: Path, content: str | bytes | Callable[[BinaryIO], object])
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Keep other processes out of a folder; raise `BlockingIOError` if one is in.
+
+    The lock ends with the process, and leaves no file. Windows has none: there, users must not
+    start two runs in one folder.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)

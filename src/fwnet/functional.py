@@ -53,6 +53,13 @@ def pool_p(
           everywhere in u at p = 1, where the unit is piecewise constant. At p = 1 the gradient in
           p is the one-sided derivative. Differentiating twice raises an error. A gradient beyond
           the range of half precision becomes infinite there.
+
+    >>> import fwnet, torch
+    >>> u = torch.tensor([3.0, -4.0])
+    >>> fwnet.pool_p(u, 2.0)
+    tensor([-0.6000,  0.8000])
+    >>> fwnet.pool_p(u, 1.0), fwnet.pool_p(u, float("inf"))
+    (tensor([-0., 1.]), tensor([-1.,  1.]))
     """
     check_exponent(p)
     return pool_excess(u, p - 1, radius, dim, eps)
@@ -69,6 +76,10 @@ def pool_excess(
 
     Near p = 1 the number p has lost digits of p − 1 (at 1 + 1e-6 in float32 it is off by 5%), so a
     learned p is stored as log(p − 1) and evaluated here. The arguments are those of `pool_p`.
+
+    >>> import fwnet, torch
+    >>> fwnet.functional.pool_excess(torch.tensor([3.0, -4.0]), excess=1.0)
+    tensor([-0.6000,  0.8000])
     """
     _check_unit(u, "u", excess, radius, dim, eps)
     scalars = _as_scalar(excess, u), _as_scalar(radius, u)
@@ -92,6 +103,12 @@ def frank_wolfe_step(
     these inputs. z = None means zeros (the first layer), b = None no second term; `step_size` is γ
     and `excess` is p − 1. With `overwrite_z` the result may take the place of z, where no gradients
     are computed. The other arguments are those of `pool_p`.
+
+    >>> import torch
+    >>> from fwnet.functional import frank_wolfe_step
+    >>> z, gradient = torch.tensor([1.0, 0.0]), torch.tensor([3.0, -4.0])
+    >>> frank_wolfe_step(z, gradient, None, step_size=0.5, excess=1.0)
+    tensor([0.2000, 0.4000])
     """
     _check_unit(a, "a", excess, radius, dim, eps)
     for name, other in (("z", z), ("b", b)):
@@ -111,7 +128,12 @@ def dual_exponent(p: float) -> float: ...
 @overload
 def dual_exponent(p: Tensor) -> Tensor: ...
 def dual_exponent(p: float | Tensor) -> float | Tensor:
-    """q = p/(p − 1), the Hölder conjugate: 1/p + 1/q = 1, with 1 ↔ ∞."""
+    """q = p/(p − 1), the Hölder conjugate: 1/p + 1/q = 1, with 1 ↔ ∞.
+
+    >>> import fwnet
+    >>> fwnet.dual_exponent(1.25), fwnet.dual_exponent(2.0), fwnet.dual_exponent(1.0)
+    (5.0, 2.0, inf)
+    """
     check_exponent(p)
     if isinstance(p, Tensor):
         return 1 + 1 / (p - 1)
@@ -122,6 +144,10 @@ def lp_norm(z: Tensor, p: float | Tensor, unit: float | Tensor = 1.0) -> Tensor:
     """‖z‖_p / unit = (Σ|z_i/unit|^p)^(1/p) over the last axis, without overflow.
 
     For half precision the result is float32.
+
+    >>> import fwnet, torch
+    >>> fwnet.functional.lp_norm(torch.tensor([[3.0, 4.0], [0.0, 2.0]]), p=2.0)
+    tensor([5., 2.])
     """
     check_rows("z", z)
     p_value = value_of(p)
@@ -147,6 +173,10 @@ def soft_threshold(u: Tensor, threshold: float | Tensor) -> Tensor:
     """sign(u) · max(|u| − threshold, 0), the proximal operator of threshold·‖·‖₁.
 
     The threshold is a number ≥ 0, or a tensor of them that broadcasts with u.
+
+    >>> import fwnet, torch
+    >>> fwnet.soft_threshold(torch.tensor([-3.0, -0.5, 2.0]), 1.0)
+    tensor([-2., -0.,  1.])
     """
     if not isinstance(threshold, Tensor) and not threshold >= 0:
         raise ValueError(f"threshold must be >= 0, got {threshold!r}")

@@ -15,13 +15,23 @@ def code_error(code: Tensor, target: Tensor) -> Tensor:
 
     It is a sum over the entries of a code, not a mean. Networks are trained with half of it, which
     is Caffe's Euclidean loss.
+
+    >>> import fwnet, torch
+    >>> fwnet.metrics.code_error(torch.ones(10, 3), torch.zeros(10, 3))
+    tensor(3.)
     """
     _check_shape("codes must have the shape of their targets", code.shape, target.shape)
     return (code - target).square().sum(-1).mean()
 
 
 def error_rate(scores: Tensor, labels: Tensor) -> Tensor:
-    """Return the fraction of samples whose largest score is not that of their label."""
+    """Return the fraction of samples whose largest score is not that of their label.
+
+    >>> import fwnet, torch
+    >>> scores = torch.tensor([[0.1, 0.9], [0.8, 0.2]])
+    >>> fwnet.metrics.error_rate(scores, torch.tensor([1, 1])).item()
+    0.5
+    """
     _check_shape("labels must have the shape of scores[..., 0]", labels.shape, scores.shape[:-1])
     return (scores.argmax(-1) != labels).to(widest_dtype(scores.device)).mean()
 
@@ -30,6 +40,11 @@ def psnr(image: Tensor, clean: Tensor) -> Tensor:
     """−10·log₁₀ mean (y − x)² in dB, for every image of a batch (batch, …) in [0, 1].
 
     Values of `image` are first clipped to [0, 1], as on a display.
+
+    >>> import fwnet, torch
+    >>> clean = torch.full((2, 1, 8, 8), 0.5)
+    >>> fwnet.metrics.psnr(clean + 0.1, clean)
+    tensor([20.0000, 20.0000], dtype=torch.float64)
     """
     _check_shape(SAME_SHAPE, image.shape, clean.shape)
     image, clean = (one.to(widest_dtype(one.device)) for one in (image, clean))
@@ -42,6 +57,11 @@ def ssim(image: Tensor, clean: Tensor) -> Tensor:
 
     It uses their Gaussian window of standard deviation 1.5 and averages over pixels and channels.
     Values of `image` are first clipped to [0, 1].
+
+    >>> import fwnet, torch
+    >>> clean = torch.rand(1, 1, 32, 32)
+    >>> fwnet.metrics.ssim(clean, clean).item()
+    1.0
     """
     from skimage.metrics import structural_similarity
 
@@ -67,12 +87,22 @@ def ssim(image: Tensor, clean: Tensor) -> Tensor:
 
 
 def as_displayed(image: Tensor) -> Tensor:
-    """round(255·y)/255, clipped to [0, 1]: what a file with 8 bits per channel holds."""
+    """round(255·y)/255, clipped to [0, 1]: what a file with 8 bits per channel holds.
+
+    >>> import fwnet, torch
+    >>> 255 * fwnet.metrics.as_displayed(torch.tensor([-0.2, 0.5, 1.3]))
+    tensor([  0., 128., 255.])
+    """
     return (255 * image).round().clamp(0, 255) / 255
 
 
 def shave(image: Tensor, border: int) -> Tensor:
-    """Return (…, h, w) without `border` pixels on each side."""
+    """Return (…, h, w) without `border` pixels on each side.
+
+    >>> import fwnet, torch
+    >>> fwnet.metrics.shave(torch.zeros(1, 3, 20, 30), 4).shape
+    torch.Size([1, 3, 12, 22])
+    """
     height, width = image.shape[-2:]
     if not 0 <= border < min(height, width) / 2:
         raise ValueError(

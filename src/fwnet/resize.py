@@ -19,6 +19,10 @@ def enlarge(x: Tensor, scale: int) -> Tensor:
     Args:
         x: Images, (…, h, w), floating-point.
         scale: s >= 1. The result is (…, s·h, s·w).
+
+    >>> import fwnet, torch
+    >>> fwnet.resize.enlarge(torch.rand(3, 8, 10), scale=3).shape
+    torch.Size([3, 24, 30])
     """
     _check(x, scale)
     # Everything stays on the device of x, so that a CUDA graph can record it.
@@ -35,6 +39,10 @@ def shrink(x: Tensor, scale: int) -> Tensor:
     Args:
         x: Images, (…, h, w), floating-point; h and w are multiples of s.
         scale: s >= 1. The result is (…, h/s, w/s).
+
+    >>> import fwnet, torch
+    >>> fwnet.resize.shrink(torch.rand(3, 24, 30), scale=3).shape
+    torch.Size([3, 8, 10])
     """
     _check(x, scale)
     height, width = x.shape[-2:]

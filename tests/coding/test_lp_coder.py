@@ -175,7 +175,7 @@ def test_uncertified_samples_are_told(dictionary, samples, monkeypatch):
     monkeypatch.setattr(
         "fwnet.coding.code_transformer.solve", functools.partial(solve, max_steps=0)
     )
-    message = "37 of 40 samples have no certified code: 37 step limit reached"
+    message = "37 of 40 codes are not certified: 37 step limit reached"
     with pytest.warns(ConvergenceWarning, match=message):
         LpCoder(dictionary, radius=0.5).fit(samples).transform(samples)
 

@@ -18,6 +18,7 @@ from fwnet.models import (
     ModelFileError,
     create_model,
     load_model,
+    restore_model,
 )
 from fwnet.models.lcod import LCoD
 from fwnet.models.lista import LISTA
@@ -448,3 +449,25 @@ def test_shared_weights_are_kept_once(tmp_path):
         FWNet(6, 20, layers, share_weights=share).save(path)
         sizes.append(path.stat().st_size)
     assert sizes[1] - sizes[0] < 500 < sizes[3] - sizes[2]
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"num_layers": 10**9}, r"sizes must be at most 10000 for 140 weights, got 1000000000"),
+        ({"num_atoms": 10**8}, r"sizes must be at most 10000 for 140 weights, got 100000000"),
+        ({"num_atoms": 9_000, "num_features": 9_000}, r"expected \d+ weights, got 140"),
+        ({"num_layers": 9_000}, r"expected \d+ weights, got 140"),
+    ],
+)
+def test_a_small_file_cannot_ask_for_much_memory(changed, expected):
+    network = FWNet(6, 9, 4, share_weights=True)
+    with pytest.raises(ValueError, match=expected):
+        restore_model("FWNet", network.config | changed, network.state_dict())
+
+
+def test_many_layers_with_the_same_weights_are_no_exception():
+    network = FWNet(2, 3, 500, share_weights=True)
+    restored = restore_model("FWNet", network.config, network.state_dict())
+    x = torch.randn(4, 2)
+    assert torch.equal(restored(x), network.eval()(x))

@@ -22,7 +22,14 @@ TARGETS = {torch.float64: 1 / 150, torch.float32: 1 / 400}
 
 
 def run(options: Options) -> Report:
-    """Time codes at p = 1.3, certify all of them, and compare with CVXPY at every p."""
+    """Time codes at p = 1.3, certify all of them, and compare with CVXPY at every p.
+
+    With exponents given, time codes at these p instead (`codes_by_p.py`).
+    """
+    if options.exponents is not None:
+        from fwnet.bench import codes_by_p
+
+        return codes_by_p.run(options)
     on_gpu = options.device.type == "cuda"
     baseline = "codes" if on_gpu else "CVXPY with Clarabel, a sample, all cores"
     report = options.report("codes", baseline)
@@ -136,28 +143,30 @@ def _time_cvxpy(x: Tensor, dictionary: Tensor, radius: float) -> dict[str, float
     ways = {NEW: False, REUSED: True}
     with context.Pool(processes) as pool:
         jobs = [
-            (part, dictionary.numpy(), radius, reuse) for reuse in ways.values() for part in parts
+            (part, dictionary.numpy(), P, radius, reuse)
+            for reuse in ways.values()
+            for part in parts
         ]
-        pool.map(_solve_with_cvxpy, [(part[:1], *rest) for part, *rest in jobs], chunksize=1)
+        pool.map(solve_with_cvxpy, [(part[:1], *rest) for part, *rest in jobs], chunksize=1)
         seconds = {}
         for name, reuse in ways.items():
-            chosen = [job for job in jobs if job[3] == reuse]
-            slowest = max(pool.map(_solve_with_cvxpy, chosen, chunksize=1))
+            chosen = [job for job in jobs if job[4] == reuse]
+            slowest = max(pool.map(solve_with_cvxpy, chosen, chunksize=1))
             seconds[name] = slowest / len(x)
     return seconds
 
 
-def _solve_with_cvxpy(job: tuple[Any, ...]) -> float:
+def solve_with_cvxpy(job: tuple[Any, ...]) -> float:
     """Solve as a user of CVXPY would; return the seconds."""
     import cvxpy
 
     cp: Any = cvxpy  # has no annotations
-    rows, dictionary, radius, reuse = job
+    rows, dictionary, p, radius, reuse = job
     z, parameter = cp.Variable(dictionary.shape[1]), cp.Parameter(dictionary.shape[0])
 
     def problem(x: Any) -> Any:
         squares = cp.sum_squares(x - dictionary @ z)
-        return cp.Problem(cp.Minimize(0.5 * squares), [cp.pnorm(z, P, approx=False) <= radius])
+        return cp.Problem(cp.Minimize(0.5 * squares), [cp.pnorm(z, p, approx=False) <= radius])
 
     kept = problem(parameter)
     if reuse:

@@ -33,11 +33,16 @@ class Options:
     device: torch.device
     quick: bool = False
     progress: ProgressCallback = silent
+    exponents: tuple[float, ...] | None = None  # for `codes`; empty: all
 
     def report(self, name: str, baseline: str) -> Report:
         """Return an empty report of the benchmark `name`."""
         quick = " --quick" if self.quick else ""
-        command = f"fwnet bench {name} --device {self.device.type}{quick}"
+        exponents = ""
+        if self.exponents is not None:
+            exponents = f" --p {','.join(f'{p:g}' for p in self.exponents) or 'all'}"
+        benchmark = name.partition("-")[0]
+        command = f"fwnet bench {benchmark} --device {self.device.type}{exponents}{quick}"
         return Report(name, command, hardware_name(self.device), baseline)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +25,15 @@ def bench(
         str | None, typer.Argument(help="The benchmark to run; without it, list all.")
     ] = None,
     device: Device = "auto",
+    p: Annotated[
+        str | None,
+        typer.Option(
+            "--p",
+            metavar="LIST",
+            help="For codes: exponents to compare, such as [bold]1,1.5,inf[/bold], or "
+            "[bold]all[/bold]. [dim]\\[default: 1.3 only][/dim]",
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, for a first look.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
     output: Annotated[
@@ -48,10 +58,15 @@ def bench(
     if name not in BENCHMARKS:
         expected = ", ".join(BENCHMARKS)
         raise typer.BadParameter(f"expected one of {expected}, got {name!r}", param_hint="NAME")
+    exponents = None
+    if p is not None:
+        if name != "codes":
+            raise typer.BadParameter(f"only codes has several p, got {name}", param_hint="--p")
+        exponents = _exponents(p)
     if output:
         make_folder(output)
     with reported_errors(), progress_bar() as progress:
-        report = run_benchmark(name, Options(choose_device(device), quick, progress))
+        report = run_benchmark(name, Options(choose_device(device), quick, progress, exponents))
     path = report.save(output) if output else None
     if as_json:
         console.print_json(json.dumps(dataclasses.asdict(report)))
@@ -59,6 +74,20 @@ def bench(
     _print_report(console, report)
     if path:
         console.print(f"Saved to {path}.", highlight=False, markup=False)
+
+
+def _exponents(text: str) -> tuple[float, ...]:
+    """Return the numbers of a list; none for all."""
+    if text == "all":
+        return ()
+    try:
+        exponents = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        exponents = (math.nan,)
+    if not all(p >= 1 for p in exponents):
+        message = f"expected all, or numbers >= 1 such as 1,1.5,inf, got {text!r}"
+        raise typer.BadParameter(message, param_hint="--p")
+    return exponents
 
 
 def _print_report(console: Console, report: Report) -> None:

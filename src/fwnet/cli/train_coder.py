@@ -4,8 +4,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fwnet.cli.command import argument_parameter, option_parameters
-from fwnet.cli.train_options import CPU_NOTES, RUN_NOTES, show_training, training_command
+from fwnet.cli.command import argument_parameter, option_parameters, say
+from fwnet.cli.train_options import (
+    CPU_NOTES,
+    RUN_NOTES,
+    TRAIN_LONGER,
+    show_training,
+    training_command,
+)
 from fwnet.restoration import option
 from fwnet.training import CodeRegression, TrainingConfig, TrainingRun
 
@@ -86,5 +92,7 @@ def train_coder_command(
             f"validation error {report.validation_error:.4g} after epoch "
             f"{report.training.best_epoch}; codes of zeros have {report.zero_error:.4g}"
         )
+        if report.validation_error > report.zero_error:
+            say(f"Warning: the codes are worse than zeros. {TRAIN_LONGER}")
     use = "code with it:\nfwnet encode DATA.npy --model {} -o CODES.npy"
     show_training(report, CodeRegression.shown, lines, use)

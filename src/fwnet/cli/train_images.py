@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from fwnet.cli.command import option_parameters, say
-from fwnet.cli.train_options import CPU_NOTES, RUN_NOTES, show_training, training_command
+from fwnet.cli.train_options import (
+    CPU_NOTES,
+    RUN_NOTES,
+    TRAIN_LONGER,
+    show_training,
+    training_command,
+)
 from fwnet.restoration import Restoration, option
 from fwnet.training import (
     RestorationReport,
@@ -150,5 +156,7 @@ def _show(report: RestorationReport, restoration: Restoration) -> None:
             f"{report.training.best_epoch}; {restoration.baseline_words} "
             f"{report.baseline_psnr:.2f} dB"
         )
+        if report.baseline_psnr is not None and report.validation_psnr < report.baseline_psnr:
+            say(f"Warning: the network makes images worse. {TRAIN_LONGER}")
     use = f"use it:\nfwnet {restoration.name} IN OUT --model {{}}"
     show_training(report, RestorationTask.shown, lines, use)

@@ -41,6 +41,7 @@ For two processes on a CPU, add --multi_gpu --num_processes 2 before -m (acceler
 --multi_gpu even there), and --device cpu at the end. For several machines, run \
 [bold]accelerate config[/bold] on each of them first.
 """
+TRAIN_LONGER = "Train longer (--num-epochs), or with a smaller --learning-rate."
 
 
 @dataclass(frozen=True)

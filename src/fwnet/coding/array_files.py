@@ -24,7 +24,15 @@ BAD_HEADER += (MemoryError, RecursionError, SyntaxError, tokenize.TokenError)
 
 
 class EncodeError(FwnetError):
-    """A file or argument that cannot be used."""
+    """A file or argument that cannot be used.
+
+    >>> import fwnet
+    >>> try:
+    ...     fwnet.coding.encode_file("nosuchfile.npy", "codes.npy", p=1.3, radius=1.0)
+    ... except fwnet.coding.EncodeError as error:
+    ...     print(error)
+    nosuchfile.npy ...
+    """
 
 
 class RowFile(ABC):

@@ -21,6 +21,7 @@ from fwnet.coding.estimator_files import EstimatorFileMixin
 from fwnet.hardware import choose_device
 from fwnet.sets import ConvexSet
 from fwnet.solvers import Status, solve
+from fwnet.solvers.solution import uncertified
 
 FLOATS = (np.float64, np.float32)
 TORCH_DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
@@ -125,7 +126,7 @@ def certified_coder(
     counts: Counter[int] = Counter()
 
     def certified(chunk: Tensor) -> Tensor:
-        solution = solve(chunk, dictionary, convex_set, tol=tol)
+        solution = solve(chunk, dictionary, convex_set, tol=tol, warn=False)
         counts.update(solution.status_code.tolist())
         return solution.code
 
@@ -162,11 +163,6 @@ def to_tensor(values: np.ndarray, dtype: np.dtype, device: torch.device) -> Tens
 
 
 def _warn_of_uncertified(counts: Counter[int], num_samples: int) -> None:
-    left = {Status(code): count for code, count in sorted(counts.items()) if code != 0}
+    left = {code: count for code, count in counts.items() if code != Status.CERTIFIED}
     if left:
-        reasons = "; ".join(f"{count} {status.words}" for status, count in left.items())
-        warnings.warn(
-            f"{sum(left.values())} of {num_samples} samples have no certified code: {reasons}",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        warnings.warn(uncertified(left, num_samples), ConvergenceWarning, stacklevel=3)

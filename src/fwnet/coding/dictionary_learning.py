@@ -36,6 +36,14 @@ class LearningProgress:
         error: The newest of `reconstruction_err_`; while p is learned, the held-out error.
         seconds: Time since the start.
         p: The exponent in use; while p is learned, the one on trial.
+
+    >>> import fwnet, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((100, 8))
+    >>> errors = []
+    >>> model = fwnet.LpDictionaryLearning(16, radius=2.0, max_iter=5, tol=0, random_state=0)
+    >>> _ = model.fit(X, callback=lambda now: errors.append(now.error))
+    >>> errors == sorted(errors, reverse=True)
+    True
     """
 
     step: int

@@ -43,6 +43,12 @@ class EncodeReport:
         counts: Number of rows by status, in words.
         seconds: Duration of this run.
         certifies: Whether codes have certificates; those of a network do not.
+
+    >>> import fwnet, numpy as np
+    >>> np.save("data.npy", np.random.default_rng(0).standard_normal((100, 8)))
+    >>> report = fwnet.coding.encode_file("data.npy", "codes.npy", p=1.3, radius=0.5)
+    >>> report.rows, report.largest_gap < 1e-8
+    (100, True)
     """
 
     output: Path
@@ -112,6 +118,16 @@ def encode_file(
     Raises `ValueError` with one line that says what was expected and received (`EncodeError` for
     files). Arguments and data are checked before the work starts, including that every row is
     finite.
+
+    >>> import fwnet, numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> np.save("data.npy", rng.standard_normal((100, 8)))
+    >>> np.save("D.npy", rng.standard_normal((8, 16)))
+    >>> report = fwnet.coding.encode_file(
+    ...     "data.npy", "codes.npy", dictionary="D.npy", p=1.3, radius=0.5
+    ... )
+    >>> np.load("codes.npy").shape, report.counts
+    ((100, 16), {'certified': 100})
     """
     start = time.monotonic()
     places = [Path(path) for path in (output, certificates) if path is not None]

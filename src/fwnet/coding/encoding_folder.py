@@ -15,22 +15,16 @@ import json
 import os
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import numpy as np
 
 from fwnet.coding.array_files import EncodeError, open_rows, write_parquet
-from fwnet.files import write_whole
+from fwnet.files import locked_folder, write_whole
 from fwnet.progress import Progress, ProgressCallback
 
-OURS = MANIFEST, CODES, CERTIFICATES, LOCK = (
-    "manifest.json",
-    "codes.npy",
-    "certificates.npy",
-    "lock",
-)
+OURS = MANIFEST, CODES, CERTIFICATES = ("manifest.json", "codes.npy", "certificates.npy")
 TEMPORARY = re.compile(r"\.manifest\.json-[0-9a-f]{8}\.tmp")
 
 
@@ -47,7 +41,7 @@ class EncodingFolder:
         self.rows_done = 0
         self._manifest = self.path / MANIFEST
         self._identity: dict[str, Any] = {}
-        self._lock: Any = None
+        self._held = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         self.path.mkdir(exist_ok=True)
@@ -70,8 +64,7 @@ class EncodingFolder:
                         (self.path / name).unlink(missing_ok=True)
                     self.path.rmdir()
         finally:
-            if self._lock is not None:
-                self._lock.close()
+            self._held.close()
 
     def check_consent(self, places: list[Path], *, resume: bool, force: bool) -> None:
         """Raise if an unfinished run or an existing file would be overwritten without consent."""
@@ -155,15 +148,9 @@ class EncodingFolder:
         write_parquet(file, map(report, open_rows(self.path / CODES).shards(0, group_rows)))
 
     def _take_lock(self) -> None:
-        if sys.platform == "win32":  # no lock there: users must not start two runs on one output
-            return
-        import fcntl
-
-        self._lock = (self.path / LOCK).open("w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._held.enter_context(locked_folder(self.path))
         except BlockingIOError as error:
-            self._lock.close()
             raise EncodeError(f"another process is at work in {self.path}") from error
 
     def _read(self) -> dict[str, Any]:

@@ -72,6 +72,13 @@ class FWNetClassifier(
         n_iter_: Number of passes.
         n_features_in_: Number of features seen by `fit`.
         feature_names_in_: Their names, if X has names.
+
+    >>> import fwnet
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(n_class=3, return_X_y=True)
+    >>> model = fwnet.FWNetClassifier(30, num_layers=2, max_iter=5, random_state=0)
+    >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:]) > 0.9
+    True
     """
 
     n_components: int = 150

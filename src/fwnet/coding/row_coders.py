@@ -67,7 +67,7 @@ def solver_coder(
             progress(most)
 
         x = to_tensor(rows, source.dtype, device)
-        solution = solve(x, atoms, convex_set, tol=tol, callback=report)
+        solution = solve(x, atoms, convex_set, tol=tol, callback=report, warn=False)
         records = np.empty(len(rows), CERTIFICATE)
         for name in CERTIFICATE.names or ():
             records[name] = getattr(solution, name).cpu().numpy()

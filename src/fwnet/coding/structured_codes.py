@@ -38,6 +38,14 @@ def structured_codes(
         widths: Number of atoms of each of the K classes. Atoms beyond the rank of the signals of a
             class are random, and no code uses them.
         generator: Source of the random atoms.
+
+    >>> import fwnet, torch
+    >>> x, labels = torch.randn(60, 8), torch.arange(60) % 3
+    >>> found = fwnet.coding.structured_codes(x, labels, widths=[2, 2, 2])
+    >>> found.dictionary.shape, found.owners
+    (torch.Size([8, 6]), tensor([0, 0, 1, 1, 2, 2]))
+    >>> found.codes(x, labels)[0, 2:]
+    tensor([0., 0., 0., 0.])
     """
     n = x.shape[1]
     atoms, owners = [], []

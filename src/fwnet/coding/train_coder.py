@@ -28,6 +28,16 @@ class CoderReport:
         training: History, seconds, and the epoch whose weights were kept.
         validation_error: Mean of Σ(z − z*)² over held-out samples; None without such samples.
         zero_error: The same for codes of zeros, for comparison.
+
+    >>> import fwnet, numpy as np
+    >>> from fwnet.training import TrainingConfig, TrainingRun
+    >>> data = fwnet.data.synthetic_codes(num_train=200, num_test=0)
+    >>> np.save("x.npy", data.signals)
+    >>> np.save("z.npy", data.codes)
+    >>> config = TrainingConfig(num_epochs=1)
+    >>> report = fwnet.coding.train_coder("x.npy", "z.npy", TrainingRun("mynet"), config=config)
+    >>> len(report.training.history), report.network.num_layers
+    (1, 6)
     """
 
     model_path: Path
@@ -74,6 +84,18 @@ def train_coder(
 
     Raises `ValueError` (`EncodeError`, `ConfigError`, `TrainingError`) with one line for input that
     does not fit.
+
+    >>> import fwnet, numpy as np
+    >>> from fwnet.training import TrainingConfig, TrainingRun
+    >>> data = fwnet.data.synthetic_codes(num_train=500, num_test=0)
+    >>> np.save("x.npy", data.signals)
+    >>> np.save("z.npy", data.codes)
+    >>> config = TrainingConfig(num_epochs=5, learning_rate=0.03)
+    >>> report = fwnet.coding.train_coder(
+    ...     "x.npy", "z.npy", TrainingRun("mynet"), config=config, num_layers=2
+    ... )
+    >>> report.validation_error < report.zero_error, report.model_path.name
+    (True, 'model.safetensors')
     """
     config = config or TrainingConfig()
     coding_models = [name for name, kind in MODELS.items() if issubclass(kind, CodingNetwork)]

@@ -37,6 +37,11 @@ def berkeley_files(folder: str | Path | None = None) -> tuple[list[Path], list[P
 
     All images together are checked against their MD5. Their license allows non-commercial research
     and education.
+
+    >>> import fwnet
+    >>> train, test = fwnet.data.berkeley_files()
+    >>> len(train), len(test)
+    (432, 68)
     """
     files = [path for part in _parts(folder).values() for path in part]
     learn = [path for path in files if path.stem not in BSD68]
@@ -48,6 +53,10 @@ def berkeley_training_files(folder: str | Path | None = None) -> list[Path]:
 
     The 200th image, 302003, contains `woman` of Set5 and is left out. BSD68 and BSD100, two usual
     test sets, are in the folder val. For `folder` see `berkeley_files`.
+
+    >>> import fwnet
+    >>> len(fwnet.data.berkeley_training_files())
+    199
     """
     return [path for path in _parts(folder)["train"] if path.stem != HAS_WOMAN]
 
@@ -56,6 +65,10 @@ def berkeley_validation_files(folder: str | Path | None = None, *, count: int = 
     """Return `count` files, spread evenly over the folder test, to choose settings with.
 
     Super-resolution is neither trained nor tested on them. For `folder` see `berkeley_files`.
+
+    >>> import fwnet
+    >>> len(fwnet.data.berkeley_validation_files(count=12))
+    12
     """
     files = _parts(folder)["test"]
     if not 0 < count <= len(files):
@@ -67,6 +80,12 @@ def without_bsd68(files: list[Path]) -> list[Path]:
     """Return the files without the images of BSD68 if at least 60 of them are there.
 
     In other folders a few files may have the same names by chance.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> files = [Path(f"{number}.jpg") for number in (*fwnet.data.BSD68, "mine")]
+    >>> fwnet.data.without_bsd68(files)
+    [PosixPath('mine.jpg')]
     """
     kept = [path for path in files if path.stem not in BSD68]
     return kept if len(files) - len(kept) >= 60 else files

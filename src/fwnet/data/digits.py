@@ -40,6 +40,11 @@ class Digits:
         test_images: Test images.
         test_labels: Their digits.
         shape: Height and width of an image.
+
+    >>> import fwnet
+    >>> digits = fwnet.data.small_digits()
+    >>> digits.images[0].reshape(digits.shape).shape, digits.labels[0]
+    (torch.Size([8, 8]), tensor(0))
     """
 
     name: str
@@ -70,6 +75,10 @@ def load_mnist(folder: str | Path | None = None) -> Digits:
             $FWNET_DATA/mnist; without it, the files are downloaded (12 MB) and kept.
 
     Every file is checked against its published MD5.
+
+    >>> import fwnet
+    >>> fwnet.data.load_mnist().images.shape
+    torch.Size([60000, 784])
     """
     where = data_folder("mnist", folder)
     contents = [np.frombuffer(_read(where, name), np.uint8) for name in FILES]
@@ -82,6 +91,11 @@ def small_digits(num_test: int = 360) -> Digits:
     """Return scikit-learn's 1,797 digits of 8 × 8 pixels; the last `num_test` are test images.
 
     They need no download. They are sorted by writer, so most test writers are not trained on.
+
+    >>> import fwnet
+    >>> digits = fwnet.data.small_digits()
+    >>> digits.images.shape, digits.test_images.shape, digits.shape
+    (torch.Size([1437, 64]), torch.Size([360, 64]), (8, 8))
     """
     from sklearn.datasets import load_digits
 

@@ -15,7 +15,15 @@ DATA_SETS = ("bsds500", "mnist", "set5", "set14", "t91")  # the names of their f
 
 
 class DataError(FwnetError):
-    """Data that is missing or differs from what was published."""
+    """Data that is missing or differs from what was published.
+
+    >>> import fwnet
+    >>> try:
+    ...     fwnet.data.set5_files("nosuchfolder")
+    ... except fwnet.data.DataError as error:
+    ...     print(error)
+    expected ...
+    """
 
 
 def data_folder(name: str, folder: str | Path | None = None) -> Path | None:

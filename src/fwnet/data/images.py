@@ -33,6 +33,12 @@ class Squares:
         columns: First columns.
         symmetries: From 0 to 7: which of the 8 symmetries of a square is applied.
         size: Height and width of all squares.
+
+    >>> import fwnet, numpy as np, torch
+    >>> images = fwnet.data.ImageSet.of([np.zeros((20, 30, 1), np.uint8)], ["sea"])
+    >>> squares = images.draw_squares(4, 8, torch.Generator().manual_seed(0))
+    >>> squares.size, len(squares.images)
+    (8, 4)
     """
 
     images: Tensor
@@ -57,6 +63,12 @@ class ImageSet:
             floating-point from 0 to 255.
         sizes: Height and width of every image, (count, 2).
         names: Names of the images.
+
+    >>> import fwnet, numpy as np
+    >>> pictures = [np.zeros((20, 30, 1), np.uint8), np.zeros((40, 10, 1), np.uint8)]
+    >>> images = fwnet.data.ImageSet.of(pictures, ["sea", "tower"])
+    >>> len(images), images[1].shape, images.names
+    (2, torch.Size([1, 1, 40, 10]), ('sea', 'tower'))
     """
 
     pixels: Tensor
@@ -193,13 +205,28 @@ class ImageSet:
 
 
 def noisy(image: Tensor, sigma: float, index: int) -> Tensor:
-    """x + N(0, σ²), not clipped, with one fixed seed per image: all methods see the same noise."""
+    """x + N(0, σ²), not clipped, with one fixed seed per image: all methods see the same noise.
+
+    >>> import fwnet, torch
+    >>> image = torch.full((1, 1, 100, 100), 0.5)
+    >>> round(fwnet.data.noisy(image, sigma=0.1, index=0).std().item(), 2)
+    0.1
+    """
     noise = torch.randn(image.shape, generator=keyed_generator(0, "noise", index))
     return image + sigma * noise.to(image.device)
 
 
 def image_files(folder: Path) -> list[Path]:
-    """Return the image files in a folder and its subfolders, sorted; hidden ones are skipped."""
+    """Return the image files in a folder and its subfolders, sorted; hidden ones are skipped.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> Path("photos/summer").mkdir(parents=True)
+    >>> Image.new("L", (8, 8)).save("photos/summer/sea.png")
+    >>> [path.as_posix() for path in fwnet.data.image_files(Path("photos"))]
+    ['photos/summer/sea.png']
+    """
     if not folder.is_dir():
         raise DataError(f"expected a folder of images, got {folder}")
     files = [
@@ -214,12 +241,29 @@ def image_files(folder: Path) -> list[Path]:
 
 
 def read_images(files: Sequence[Path], color: bool = False) -> ImageSet:
-    """Read image files as gray (default) or as RGB."""
+    """Read image files as gray (default) or as RGB.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> Image.new("RGB", (30, 20)).save("sea.png")
+    >>> images = fwnet.data.read_images([Path("sea.png")], color=True)
+    >>> len(images), images[0].shape
+    (1, torch.Size([1, 3, 20, 30]))
+    """
     return ImageSet.of([read_pixels(path, color) for path in files], list(map(str, files)))
 
 
 def read_luma_images(files: Sequence[Path]) -> ImageSet:
-    """Read image files with `read_luma`, as super-resolution sees them."""
+    """Read image files with `read_luma`, as super-resolution sees them.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> Image.new("RGB", (30, 20), "white").save("sea.png")
+    >>> fwnet.data.read_luma_images([Path("sea.png")]).channels
+    1
+    """
     return ImageSet.of([read_luma(path) for path in files], list(map(str, files)))
 
 
@@ -229,6 +273,13 @@ def read_pixels(path: Path, color: bool | None) -> np.ndarray:
     Args:
         path: The file; more than 8 bits per channel are refused.
         color: True for RGB, False for gray, None for the channels of the file: 1 or 3.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> Image.new("RGB", (30, 20)).save("sea.png")
+    >>> fwnet.data.read_pixels(Path("sea.png"), color=False).shape
+    (20, 30, 1)
     """
     try:
         with warnings.catch_warnings():
@@ -251,6 +302,13 @@ def read_luma(path: Path) -> np.ndarray:
 
     Published figures are computed this way, although gray files have values from 0 to 255 and luma
     has values from 16 to 235.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> Image.new("RGB", (30, 20), "white").save("sea.png")
+    >>> int(fwnet.data.read_luma(Path("sea.png")).max())
+    235
     """
     pixels = read_pixels(path, None)
     return pixels if pixels.shape[2] == 1 else to_luma(pixels)
@@ -260,6 +318,10 @@ def to_gray(pixels: np.ndarray) -> np.ndarray:
     """Return the gray values of RGB as MATLAB's rgb2gray, of the same dtype: (h, w, 1).
 
     Integers are summed exactly, and halves are rounded up, so that every CPU gives the same values.
+
+    >>> import fwnet, numpy as np
+    >>> fwnet.data.to_gray(np.array([[[255, 0, 0]]], np.uint8)).item()
+    76
     """
     return _weighted(pixels, GRAY_WEIGHTS, GRAY_UNIT)
 
@@ -268,6 +330,10 @@ def to_luma(pixels: np.ndarray) -> np.ndarray:
     """16 + (65.481·R + 128.553·G + 24.966·B)/255, rounded to 8 bits: (height, width, 1).
 
     This is Y of ITU-R BT.601, from 16 to 235, as MATLAB's rgb2ycbcr. Rounded as in `to_gray`.
+
+    >>> import fwnet, numpy as np
+    >>> fwnet.data.to_luma(np.array([[[0, 0, 0], [255, 255, 255]]], np.uint8)).ravel()
+    array([ 16, 235], dtype=uint8)
     """
     return 16 + _weighted(pixels, LUMA_WEIGHTS, LUMA_UNIT)
 

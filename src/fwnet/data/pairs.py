@@ -21,6 +21,15 @@ def match_pairs(noisy: Path, clean: Path) -> tuple[dict[Path, Path], list[Path]]
     Two files are a pair if their paths below the folders agree, without suffixes. Among the others,
     the words noisy and real in the one, and clean, mean and gt in the other, do not count:
     `a_real.JPG` and `a_mean.JPG` are a pair, and both may be in one folder.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> for name in ("a_real.png", "a_mean.png", "b_real.png"):
+    ...     Image.new("L", (8, 8)).save(name)
+    >>> pairs, alone = fwnet.data.match_pairs(Path(), Path())
+    >>> {clean.name: noisy.name for clean, noisy in pairs.items()}, [path.name for path in alone]
+    ({'a_mean.png': 'a_real.png'}, ['b_real.png'])
     """
     files = image_files(noisy), image_files(clean)
     found: dict[Path, Path] = {}
@@ -55,6 +64,15 @@ def read_pair(noisy: Path, clean: Path, read: Callable[[Path], np.ndarray]) -> n
     """Return the channels of the clean image, then those of the noisy one: (h, w, 2·channels).
 
     Raise for images of different sizes, and for those that seem shifted by more than half a pixel.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> Image.new("L", (30, 20), 100).save("clean.png")
+    >>> Image.new("L", (30, 20), 110).save("noisy.png")
+    >>> read = lambda path: fwnet.data.read_pixels(path, color=False)
+    >>> fwnet.data.read_pair(Path("noisy.png"), Path("clean.png"), read)[0, 0]
+    array([100, 110], dtype=uint8)
     """
     images = read(clean), read(noisy)
     wanted, got = (f"{image.shape[1]} × {image.shape[0]}" for image in images)
@@ -72,6 +90,12 @@ def estimate_shift(clean: np.ndarray, noisy: np.ndarray) -> tuple[int, int]:
     All shifts are compared at once by the fast Fourier transform of images (h, w, channel), without
     their smooth parts and their finest details. Noise alone also has a best shift, by chance: the
     result is (0, 0) unless the difference falls by a fifth.
+
+    >>> import fwnet, numpy as np
+    >>> from skimage.data import camera
+    >>> clean = camera()[:128, :128, None]
+    >>> fwnet.data.estimate_shift(clean, np.roll(clean, (2, -3), axis=(0, 1)))
+    (2, -3)
     """
     height, width = (min(side, SHIFT_SIDE) for side in clean.shape[:2])
     top, left = (clean.shape[0] - height) // 2, (clean.shape[1] - width) // 2

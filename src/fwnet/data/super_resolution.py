@@ -25,14 +25,7 @@ class PublishedSet:
     content: str
 
     def files(self, folder: str | Path | None = None) -> list[Path]:
-        """Return the files of the images, sorted by name.
-
-        Args:
-            folder: The folder of the images, or its parent. Default: the folder of this name (t91,
-                set5, set14) in $FWNET_DATA. There is no download; an error says where to get them.
-
-        Names and pixels are checked against their MD5; PNG and BMP give the same.
-        """
+        """Return the files of the images, sorted by name; see `t91_files`."""
         # There is no download: the published URLs are dead or not the authors'.
         where = data_folder(self.title.lower(), folder)
         if where is None:
@@ -66,6 +59,39 @@ class PublishedSet:
 T91 = PublishedSet("T91", 91, "SR_training_datasets.zip", "c8423a93d031b88e0f270d3f08b4ced6")
 SET5 = PublishedSet("Set5", 5, "SR_testing_datasets.zip", "85ee04231a16e37d0e3fb6c7b06ee9f1")
 SET14 = PublishedSet("Set14", 14, "SR_testing_datasets.zip", "52f5f07bb92e21d55010f28e3864a471")
-t91_files = T91.files  # training images of Yang et al. (2010)
-set5_files = SET5.files  # test images of Bevilacqua et al. (2012)
-set14_files = SET14.files  # test images of Zeyde et al. (2010)
+
+
+def t91_files(folder: str | Path | None = None) -> list[Path]:
+    """Return the files of the 91 training images of Yang et al. (2010).
+
+    Args:
+        folder: The folder of the images, or its parent. Default: t91 in $FWNET_DATA. There is no
+            download; an error says where to get them.
+
+    Names and pixels are checked against their MD5; PNG and BMP give the same.
+
+    >>> import fwnet
+    >>> len(fwnet.data.t91_files())
+    91
+    """
+    return T91.files(folder)
+
+
+def set5_files(folder: str | Path | None = None) -> list[Path]:
+    """Return the files of the 5 test images of Bevilacqua et al. (2012); see `t91_files`.
+
+    >>> import fwnet
+    >>> [path.stem for path in fwnet.data.set5_files()]
+    ['baby', 'bird', 'butterfly', 'head', 'woman']
+    """
+    return SET5.files(folder)
+
+
+def set14_files(folder: str | Path | None = None) -> list[Path]:
+    """Return the files of the 14 test images of Zeyde et al. (2010); see `t91_files`.
+
+    >>> import fwnet
+    >>> len(fwnet.data.set14_files())
+    14
+    """
+    return SET14.files(folder)

@@ -27,6 +27,11 @@ class SyntheticCodes:
         codes: Their codes z, (num_train, m).
         test_signals: Test signals, drawn in the same way with the same D.
         test_codes: Their codes.
+
+    >>> import fwnet, torch
+    >>> data = fwnet.data.synthetic_codes(num_train=10, num_test=0).scaled()
+    >>> round(torch.linalg.matrix_norm(data.dictionary, 2).item(), 4)
+    1.0
     """
 
     dictionary: Tensor
@@ -85,6 +90,13 @@ def synthetic_codes(
         unit_atoms: Whether to normalize the columns of D before they are scaled.
         seed: Seed of all random numbers.
         dtype: dtype of the result; the computation is in float64.
+
+    >>> import fwnet
+    >>> data = fwnet.data.synthetic_codes(p=1.3, num_train=500, num_test=100)
+    >>> data.signals.shape, data.codes.shape, data.dictionary.shape
+    (torch.Size([500, 50]), torch.Size([500, 100]), torch.Size([50, 100]))
+    >>> data.ball.contains(data.codes).all()
+    tensor(True)
     """
     check_integer("num_train", num_train, 0)
     check_integer("num_test", num_test, 0)

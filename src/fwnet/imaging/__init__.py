@@ -1,13 +1,14 @@
 """From image to image: restorations by networks, and the classical methods beside them."""
 
 from fwnet.imaging.noise import estimate_noise
-from fwnet.imaging.pixels import ImageError
+from fwnet.imaging.pixels import ImageError, Pixels
 from fwnet.imaging.restored_files import FailedFile, RestoredFile, restore_files
 from fwnet.imaging.restorer import Restored, Restorer, denoise, restore, upscale
 
 __all__ = [
     "FailedFile",
     "ImageError",
+    "Pixels",
     "Restored",
     "RestoredFile",
     "Restorer",

@@ -41,6 +41,11 @@ def estimate_noise(pixels: np.ndarray, opaque: np.ndarray | None = None) -> floa
         opaque: The visible pixels, (h, w); patches that include others are left out.
 
     Returns σ on the scale [0, 1], for all channels together.
+
+    >>> import fwnet, numpy as np
+    >>> noisy = np.random.default_rng(0).normal(128, 10, (128, 128, 1)).round().astype(np.uint8)
+    >>> round(255 * fwnet.imaging.estimate_noise(noisy))
+    10
     """
     if opaque is not None and opaque.any():
         box = _box(opaque)

@@ -25,7 +25,15 @@ BEYOND = 4.0  # values further outside [0, 1] mean a wrong scale
 
 
 class ImageError(FwnetError):
-    """An image, a file or an option that cannot be used; the message says what was expected."""
+    """An image, a file or an option that cannot be used; the message says what was expected.
+
+    >>> import fwnet, numpy as np
+    >>> try:
+    ...     fwnet.denoise(np.zeros((8, 8, 7)))
+    ... except fwnet.imaging.ImageError as error:
+    ...     print(error)
+    an array must have shape ... with 1 to 4 channels, got (8, 8, 7)
+    """
 
 
 @dataclass(frozen=True)
@@ -36,6 +44,12 @@ class Pixels:
         colors: (h, w, 1) or (h, w, 3): uint8, uint16, or floating point in [0, 1].
         alpha: Opacity, (h, w), of the same dtype as the colors; None if all is opaque.
         lossy: Whether it was compressed as JPEG.
+
+    >>> import numpy as np
+    >>> from fwnet.imaging import Pixels
+    >>> pixels = Pixels.of_channels(np.zeros((20, 30, 4), np.uint8))
+    >>> pixels.colors.shape, pixels.alpha.shape
+    ((20, 30, 3), (20, 30))
     """
 
     colors: np.ndarray

@@ -59,6 +59,14 @@ class RestoredFile:
         seconds: How long it took, with reading and writing.
         notes: What was not read or could not be written, in words.
         compared: The picture of before and after, if one was asked for.
+
+    >>> import fwnet
+    >>> from PIL import Image
+    >>> from fwnet.restoration import Upscaling
+    >>> Image.new("L", (32, 24)).save("small.png")
+    >>> (done,) = fwnet.imaging.restore_files(Upscaling, ["small.png"], "large.png", scale=2)
+    >>> done.place.name, done.width, done.height
+    ('large.png', 64, 48)
     """
 
     source: Path
@@ -74,7 +82,16 @@ class RestoredFile:
 
 @dataclass(frozen=True)
 class FailedFile:
-    """A file that could not be restored, and the reason in one line that names it."""
+    """A file that could not be restored, and the reason in one line that names it.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from fwnet.restoration import Denoising
+    >>> _ = Path("bad.png").write_text("not an image")
+    >>> (failed,) = fwnet.imaging.restore_files(Denoising, ["bad.png"], "clean.png")
+    >>> type(failed).__name__, failed.source.name
+    ('FailedFile', 'bad.png')
+    """
 
     source: Path
     reason: str
@@ -114,6 +131,16 @@ def restore_files(
         progress: Called after every tile.
         warn: Called with a line about files that are skipped, or an argument that is not used.
         asked: `sigma` on the scale of [0, 1], or `scale`.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> from fwnet.restoration import Denoising
+    >>> Path("photos").mkdir()
+    >>> Image.new("L", (32, 32), 128).save("photos/sea.png")
+    >>> for done in fwnet.imaging.restore_files(Denoising, ["photos"], "clean", sigma=25 / 255):
+    ...     print(done.place.as_posix(), done.width, done.height)
+    clean/sea.png 32 32
     """
     if force and skip_existing:
         raise ImageError("expected --force or --skip-existing, got both")

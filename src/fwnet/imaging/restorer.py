@@ -47,6 +47,13 @@ class Restored:
         pixels: The image, of the dtype of the input.
         sigma: The noise level given to the network; None for a network without that input.
         restoration: What the network was trained for.
+
+    >>> import numpy as np
+    >>> from fwnet.imaging import Pixels, Restorer
+    >>> from fwnet.restoration import Denoising
+    >>> gray = Pixels(np.full((16, 16, 1), 0.5, np.float32))
+    >>> round(255 * Restorer(Denoising, sigma=25 / 255, fast=True).run(gray).sigma)
+    25
     """
 
     pixels: Pixels
@@ -148,6 +155,16 @@ class Restorer:
         tile: Side of the tiles that large images are cut into, in pixels of the image. None for a
             size that suits the device.
         asked: What to do, by the names of the kind's options: `sigma`, `fast`, `scale`, `jpeg`.
+
+    The network is loaded once for many images:
+
+    >>> import numpy as np
+    >>> from fwnet.imaging import Pixels, Restorer
+    >>> from fwnet.restoration import Upscaling
+    >>> restorer = Restorer(Upscaling, scale=2)
+    >>> images = [np.full((side, side, 1), 0.5, np.float32) for side in (16, 20)]
+    >>> [restorer.run(Pixels(image)).pixels.colors.shape for image in images]
+    [(32, 32, 1), (40, 40, 1)]
     """
 
     def __init__(
@@ -294,7 +311,13 @@ def restore(
     progress: ProgressCallback | None = None,
     **asked: Any,
 ) -> AnyImage:
-    """Restore an array, a tensor or a PIL image; arguments are those of `Restorer`."""
+    """Restore an array, a tensor or a PIL image; arguments are those of `Restorer`.
+
+    >>> import fwnet, torch
+    >>> from fwnet.restoration import Denoising
+    >>> fwnet.imaging.restore(Denoising, torch.rand(1, 3, 32, 32), sigma=25 / 255, fast=True).shape
+    torch.Size([1, 3, 32, 32])
+    """
     restorer = Restorer(kind, model, device=device, tile=tile, **asked)
     if restorer.unused_sigma_hint:
         warnings.warn(restorer.unused_sigma_hint, stacklevel=3)
@@ -348,6 +371,18 @@ def denoise(
             own device.
         tile: Side of a tile, which bounds the memory; None for a size that suits the device.
         progress: Called with a `fwnet.progress.Progress` after every tile.
+
+    >>> import fwnet, numpy as np
+    >>> from skimage.data import camera
+    >>> image = camera()[:96, :128]
+    >>> noise = np.random.default_rng(0).normal(0, 25, image.shape)
+    >>> noisy = (image + noise).clip(0, 255).astype(np.uint8)
+    >>> clean = fwnet.denoise(noisy, sigma=25 / 255)
+    >>> clean.shape, clean.dtype
+    ((96, 128), dtype('uint8'))
+    >>> before, after = (np.square(one - image.astype(float)).mean() for one in (noisy, clean))
+    >>> bool(after < before / 5)
+    True
     """
     sigma = None if sigma is None else float(sigma)
     asked = {"sigma": sigma, "strength": strength, "fast": fast}
@@ -383,6 +418,11 @@ def upscale(
         device: As for `denoise`.
         tile: Side of a tile in pixels of the given image, as for `denoise`.
         progress: As for `denoise`.
+
+    >>> import fwnet
+    >>> from PIL import Image
+    >>> fwnet.upscale(Image.new("RGB", (40, 30), "teal"), scale=2).size
+    (80, 60)
     """
     asked = {"scale": scale, "jpeg": jpeg}
     return restore(Upscaling, image, model, device=device, tile=tile, progress=progress, **asked)

@@ -20,6 +20,12 @@ class CodeClassifier(SignalModel):
             constructor.
         num_classes: Number of classes.
         generator: Generator of the initial weights of f and W_C.
+
+    >>> import fwnet, torch
+    >>> from fwnet.models import CodeClassifier
+    >>> net = CodeClassifier.on(fwnet.FWNet(10, 20, num_layers=3), num_classes=5)
+    >>> net(torch.randn(16, 10)).shape
+    torch.Size([16, 5])
     """
 
     def __init__(

@@ -53,6 +53,10 @@ class CodingNetwork(UnrolledLayers, SignalModel):
     (`_matrices_for`). Depth, widths and weight sharing are the same for all of them.
 
     The arguments are those of `FWNet`.
+
+    >>> import fwnet
+    >>> issubclass(fwnet.FWNet, fwnet.models.CodingNetwork)
+    True
     """
 
     def __init__(

@@ -186,6 +186,18 @@ class ConvFWNet(FrankWolfeLayers, ConvCodingNetwork):
             full radius.
         output_gain: The initial scale of W_R: its entries are N(0, gain²/fan-in) (default 1).
         generator: The random generator of the initial weights.
+
+    A network for noise of any level, told σ, at half resolution:
+
+    >>> import fwnet, torch
+    >>> net = fwnet.ConvFWNet(num_layers=4, channels=16, reduction=2, noise_level_input=True)
+    >>> net(torch.rand(1, 1, 64, 48), 25 / 255).shape, net.receptive_radius
+    (torch.Size([1, 1, 64, 48]), 11)
+
+    One that triples the height and width:
+
+    >>> fwnet.ConvFWNet(num_layers=4, channels=16, scale=3)(torch.rand(1, 1, 64, 48)).shape
+    torch.Size([1, 1, 192, 144])
     """
 
     def __init__(
@@ -261,6 +273,10 @@ class ConvLISTA(ConvCodingNetwork):
         threshold: The initial thresholds, > 0 (default 0.01).
 
     The other arguments are those of `ConvFWNet`.
+
+    >>> import fwnet, torch
+    >>> fwnet.ConvLISTA(num_layers=3, channels=16)(torch.rand(1, 1, 32, 32)).shape
+    torch.Size([1, 1, 32, 32])
     """
 
     def __init__(

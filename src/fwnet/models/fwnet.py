@@ -45,6 +45,18 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
         smoothing: ε ≥ 0. With ε > 0 a layer uses the projection of −u/ε on the set, which has
             gradients also where the oracle is piecewise constant (default 0).
         generator: The random generator of the initial weights.
+
+    Untrained, it is the algorithm; see also `fwnet.training.train`.
+
+    >>> import fwnet, torch
+    >>> D = torch.nn.functional.normalize(torch.randn(50, 100), dim=0)
+    >>> net = fwnet.FWNet.from_dictionary(
+    ...     D, num_layers=8, radius=2.5, p=1.3, learn_p=False, learn_step_sizes=False
+    ... )
+    >>> x = torch.randn(16, 50)
+    >>> steps = fwnet.solve(x, D, fwnet.LpBall(1.3, 2.5), method="frank-wolfe", max_steps=8)
+    >>> torch.allclose(net(x), steps.code, atol=1e-4)
+    True
     """
 
     def __init__(
@@ -118,6 +130,11 @@ class MLP(FWNet):
     The initial weights are the usual ones for ReLU: normal, of variance 2/fan-in.
 
     The arguments are those of `FWNet`.
+
+    >>> import fwnet, torch
+    >>> net = fwnet.MLP(num_features=10, num_atoms=20, num_layers=4)
+    >>> bool((net(torch.randn(16, 10)) >= 0).all())
+    True
     """
 
     def __init__(

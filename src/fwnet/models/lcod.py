@@ -20,6 +20,11 @@ class LCoD(CodingNetwork):
         share_weights: Whether all updates share one S, as in the original (default True).
 
     The other arguments are those of `FWNet`.
+
+    >>> import fwnet, torch
+    >>> net = fwnet.LCoD.from_dictionary(torch.randn(10, 20), num_layers=4, threshold=0.1)
+    >>> net(torch.randn(16, 10)).shape
+    torch.Size([16, 20])
     """
 
     def __init__(

@@ -21,6 +21,11 @@ class LISTA(CodingNetwork):
             thresholds.
 
     The other arguments are those of `FWNet`.
+
+    >>> import fwnet, torch
+    >>> net = fwnet.LISTA.from_dictionary(torch.randn(10, 20), num_layers=4, threshold=0.1)
+    >>> net(torch.randn(16, 10)).shape
+    torch.Size([16, 20])
     """
 
     def __init__(

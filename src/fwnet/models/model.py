@@ -6,7 +6,7 @@ import inspect
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -26,10 +26,19 @@ from fwnet.version import __version__
 
 MODELS: dict[str, type[Model]] = {}
 METADATA_KEY = "fwnet"
+MOST_PER_WEIGHT, MOST_LAYERS = 64, 10_000  # beyond these, a file is looked at closely
 
 
 class ModelFileError(FwnetError):
-    """A file that holds no usable model."""
+    """A file that holds no usable model.
+
+    >>> import fwnet
+    >>> try:
+    ...     fwnet.load_model("nosuchfile.safetensors")
+    ... except fwnet.models.ModelFileError as error:
+    ...     print(error)
+    nosuchfile.safetensors does not exist
+    """
 
 
 class Model(nn.Module, ABC):
@@ -37,6 +46,15 @@ class Model(nn.Module, ABC):
 
     `config` holds the arguments of the constructor as plain numbers, texts and lists, so that a
     file can hold them. A `generator`, which only draws the initial weights, is left out.
+
+    >>> import fwnet, torch
+    >>> net = fwnet.FWNet(10, 20, num_layers=3, p=1.5)
+    >>> net.config["num_layers"], net.config["p"]
+    (3, 1.5)
+    >>> net.save("mine.safetensors")
+    >>> x = torch.randn(4, 10)
+    >>> torch.equal(fwnet.load_model("mine.safetensors")(x), net(x))
+    True
     """
 
     config: dict[str, Any]
@@ -133,7 +151,12 @@ class Model(nn.Module, ABC):
 
 
 class SignalModel(Model):
-    """A model of signals x, (batch, n), that makes codes of them on its way."""
+    """A model of signals x, (batch, n), that makes codes of them on its way.
+
+    >>> import fwnet, torch
+    >>> isinstance(fwnet.LISTA(10, 20, num_layers=2), fwnet.models.SignalModel)
+    True
+    """
 
     num_features: int
 
@@ -165,6 +188,11 @@ class ImageModel(Model):
         receptive_radius: The largest distance, in pixels of x, at which a pixel of x affects a
             pixel of y.
         multiply_adds: The number of multiplications with weights per pixel of y.
+
+    >>> import fwnet
+    >>> net = fwnet.load_model("conv_fwnet_t16.denoise_gray")
+    >>> isinstance(net, fwnet.models.ImageModel), net.noise_level_input, net.reduction
+    (True, True, 2)
     """
 
     in_channels: int
@@ -345,7 +373,13 @@ def _plain(value: Any) -> Any:
 
 
 def create_model(name: str, **config: Any) -> Model:
-    """Make a model from its name in the registry and the arguments of its constructor."""
+    """Make a model from its name in the registry and the arguments of its constructor.
+
+    >>> import fwnet
+    >>> net = fwnet.models.create_model("FWNet", num_features=10, num_atoms=20, num_layers=3)
+    >>> type(net).__name__
+    'FWNet'
+    """
     if name not in MODELS:
         raise ValueError(f"model must be one of {', '.join(sorted(MODELS))}, got {name!r}")
     return MODELS[name](**config)
@@ -357,6 +391,11 @@ def load_model(
     """Load the model that `Model.save` wrote, in evaluation mode. Nothing is unpickled.
 
     dtype: By default that of the weights in the file.
+
+    >>> import fwnet
+    >>> fwnet.FWNet(10, 20, num_layers=3).save("mine.safetensors")
+    >>> fwnet.models.load_model("mine.safetensors").num_layers
+    3
     """
     chosen = choose_device(device)
     about, weights = read_model(path)
@@ -369,6 +408,12 @@ def read_model(
     """Return what a file says about its model (model, config, version, notes), and the weights.
 
     data: The bytes of the file, where they are known already.
+
+    >>> import fwnet
+    >>> fwnet.FWNet(10, 20, num_layers=3).save("mine.safetensors")
+    >>> about, weights = fwnet.models.read_model("mine.safetensors")
+    >>> about["model"], about["config"]["num_layers"], list(weights)[:2]
+    ('FWNet', 3, [...])
     """
     weights, metadata = read_weights(Path(path), data)
     try:
@@ -382,7 +427,15 @@ def read_model(
 
 
 def write_model(path: str | Path, about: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Write such a file, whole or not at all."""
+    """Write such a file, whole or not at all.
+
+    >>> import fwnet
+    >>> net = fwnet.FWNet(10, 20, num_layers=3)
+    >>> about = {"model": "FWNet", "config": net.config}
+    >>> fwnet.models.write_model("mine.safetensors", about, net.state_dict())
+    >>> fwnet.load_model("mine.safetensors").num_layers
+    3
+    """
     write_weights(Path(path), weights, {METADATA_KEY: json.dumps(about)})
 
 
@@ -411,7 +464,14 @@ def restore_model(
     """Make a model with given weights, in evaluation mode.
 
     dtype: By default that of the weights; where they have several, torch's default.
+
+    >>> import fwnet
+    >>> net = fwnet.FWNet(10, 20, num_layers=3)
+    >>> same = fwnet.models.restore_model("FWNet", net.config, net.state_dict())
+    >>> same.training
+    False
     """
+    _check_size(name, config, weights)
     model = create_model(name, **config)
     dtypes = {tensor.dtype for tensor in weights.values() if tensor.is_floating_point()}
     if dtype is None and len(dtypes) == 1:
@@ -423,14 +483,53 @@ def restore_model(
     return model.eval()
 
 
+def _check_size(name: str, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Raise before memory is taken for a model that is far larger than its weights."""
+    count = sum(tensor.numel() for tensor in weights.values())
+    sizes = sorted(value for value in _integers(config.values()) if value > 0)
+    if math.prod(sizes[-3:]) <= MOST_PER_WEIGHT * count:
+        return  # a model has about that many weights: layers × inputs × outputs
+    most = max([MOST_LAYERS, *(side for tensor in weights.values() for side in tensor.shape)])
+    if sizes[-1] > most:
+        raise ValueError(f"sizes must be at most {most} for {count} weights, got {sizes[-1]}")
+    with torch.device("meta"):  # which takes a second at first, but no memory
+        expected = create_model(name, **config).state_dict()
+    number = sum(tensor.numel() for tensor in expected.values())
+    if number != count:
+        raise ValueError(f"expected {number} weights, got {count}")
+
+
+def _integers(values: Iterable[Any]) -> Iterator[int]:
+    for value in values:
+        if isinstance(value, int):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _integers(value)
+
+
 def write_weights(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write tensors and texts through a temporary file: a kill leaves the old file or the new."""
+    """Write tensors and texts through a temporary file: a kill leaves the old file or the new.
+
+    >>> import fwnet, torch
+    >>> from pathlib import Path
+    >>> fwnet.models.write_weights(Path("w.safetensors"), {"W": torch.eye(2)}, {})
+    >>> Path("w.safetensors").exists()
+    True
+    """
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
     write_whole(path, safetensors.torch.save(tensors, metadata))
 
 
 def read_weights(path: Path, data: bytes | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors of a file and the texts beside them; `data` as in `read_model`."""
+    """Return the tensors of a file and the texts beside them; `data` as in `read_model`.
+
+    >>> import fwnet, torch
+    >>> from pathlib import Path
+    >>> fwnet.models.write_weights(Path("w.safetensors"), {"W": torch.eye(2)}, {"made by": "me"})
+    >>> fwnet.models.read_weights(Path("w.safetensors"))
+    ({'W': tensor([[1., 0.],
+            [0., 1.]])}, {'made by': 'me'})
+    """
     try:
         data = path.read_bytes() if data is None else data
     except (FileNotFoundError, NotADirectoryError) as error:

@@ -34,6 +34,11 @@ class NoiseLevelNet(Model):
         channels: The number of features.
         heads: The number of weightings of the blocks.
         generator: The random generator of the initial weights.
+
+    >>> import fwnet, torch
+    >>> net = fwnet.models.NoiseLevelNet(in_channels=1)
+    >>> net(torch.rand(2, 1, 64, 64)).shape
+    torch.Size([2])
     """
 
     def __init__(

@@ -39,6 +39,11 @@ class DnCNN(ConvolutionalModel):
         output_gain: The initial scale of W_L: its entries are N(0, gain²/fan-in) (default 1). With
             batch normalization 0.1 learns much faster.
         generator: The random generator of the initial weights.
+
+    >>> import fwnet, torch
+    >>> net = fwnet.DnCNN(num_layers=17, channels=64)
+    >>> sum(weight.numel() for weight in net.parameters())
+    556032
     """
 
     def __init__(
@@ -91,6 +96,10 @@ class VDSR(DnCNN):
     Equal to `DnCNN` without batch normalization. The published network has 20 layers of 64 maps.
 
     The arguments are those of `DnCNN`.
+
+    >>> import fwnet, torch
+    >>> fwnet.VDSR(num_layers=5, channels=16)(torch.rand(1, 1, 32, 32)).shape
+    torch.Size([1, 1, 32, 32])
     """
 
     def __init__(
@@ -126,6 +135,10 @@ class SRCNN(ConvolutionalModel):
         channels: The numbers of feature maps between the convolutions (default 64, 32).
         in_channels: 1 for luma (default).
         generator: The random generator of the initial weights.
+
+    >>> import fwnet
+    >>> sum(weight.numel() for weight in fwnet.SRCNN().parameters())
+    8129
     """
 
     def __init__(

@@ -31,6 +31,13 @@ class FWCell(nn.Module):
         gated: Whether γ depends on x and z, like the gates of an LSTM: one number per sample,
             γ = sigmoid(a·x + b·z + logit). Otherwise γ is one learned number.
         generator: The random generator of the initial weights.
+
+    >>> import fwnet, torch
+    >>> cell, z = fwnet.nn.FWCell(10, 20, radius=2.0), None
+    >>> for x in torch.randn(5, 32, 10):
+    ...     z = cell(x, z)
+    >>> z.shape, bool((z.norm(2, dim=-1) <= 2 + 1e-5).all())
+    (torch.Size([32, 20]), True)
     """
 
     def __init__(

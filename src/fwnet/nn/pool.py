@@ -17,6 +17,14 @@ class PoolP(Exponent):
 
     A fixed p = 1 passes no gradient to u, since the unit is then piecewise constant, so layers
     before it cannot learn. Use p = 1.01 instead.
+
+    >>> import fwnet, torch
+    >>> layer = fwnet.nn.PoolP(p=1.5, dim=1)
+    >>> s = layer(torch.randn(8, 64, 16, 16))
+    >>> s.shape, torch.allclose(s.norm(1.5, dim=1), torch.ones(8, 16, 16), atol=1e-4)
+    (torch.Size([8, 64, 16, 16]), True)
+    >>> layer
+    PoolP(p=1.5 learned in [1.001, 100], radius=1, dim=1, eps=0)
     """
 
     def __init__(

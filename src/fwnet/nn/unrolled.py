@@ -37,6 +37,11 @@ class Exponent(nn.Module):
         learn_p: Whether p is a parameter (default True).
         bounds: The interval of a learned p, 1 < low < high < ∞. At a bound only gradients that
             would leave the interval are dropped.
+
+    >>> import fwnet
+    >>> exponent = fwnet.nn.Exponent(1.5)
+    >>> round(exponent.p.item(), 4), exponent.log_excess.requires_grad
+    (1.5, True)
     """
 
     def __init__(
@@ -109,7 +114,12 @@ class _KeepWithin(torch.autograd.Function):
 
 
 def harmonic_step_sizes(num_layers: int) -> list[float]:
-    """γ_t = 2/(t + 2) for t = 0 … T − 1, the rule of the Frank-Wolfe algorithm."""
+    """γ_t = 2/(t + 2) for t = 0 … T − 1, the rule of the Frank-Wolfe algorithm.
+
+    >>> import fwnet
+    >>> fwnet.nn.harmonic_step_sizes(3)
+    [1.0, 0.6666666666666666, 0.5]
+    """
     return [2 / (t + 2) for t in range(num_layers)]
 
 
@@ -121,6 +131,10 @@ class StepSizes(nn.Module):
     Args:
         values: The step sizes, or their initial values, each in [0, 1].
         learn: Whether they are parameters (default True).
+
+    >>> import fwnet
+    >>> fwnet.nn.StepSizes([0.5, 0.25], learn=False)()
+    tensor([0.5000, 0.2500], dtype=torch.float64)
     """
 
     def __init__(self, values: Sequence[float], *, learn: bool = True) -> None:
@@ -155,6 +169,14 @@ class Unrolled(nn.Module):
         dim: The axis of a code (default: the last).
 
     The other arguments are those of `fwnet.FWNet`.
+
+    Three steps with one matrix for all of them:
+
+    >>> import fwnet, torch
+    >>> steps = fwnet.nn.Unrolled(3, p=1.5, radius=2.0)
+    >>> W_0, W = torch.nn.Linear(10, 20, bias=False), torch.nn.Linear(20, 20, bias=False)
+    >>> steps(W_0(torch.randn(4, 10)), [W]).shape
+    torch.Size([4, 20])
     """
 
     def __init__(

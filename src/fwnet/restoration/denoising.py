@@ -196,6 +196,12 @@ class Denoising(Restoration):
             training and later.
         camera: Whether half of the crops get noise as cameras make it (`take_shots`); the network
             is told its effective level.
+
+    >>> from fwnet.restoration import Denoising
+    >>> restoration = Denoising(25 / 255)
+    >>> network = restoration.make_network()
+    >>> type(network).__name__, restoration.name
+    ('ConvFWNet', 'denoise')
     """
 
     levels: float | tuple[float, float] = 0.0

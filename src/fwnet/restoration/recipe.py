@@ -27,6 +27,10 @@ class Settings:
         max_layers: Only networks of at most this many layers.
         clip_norm: Largest norm of a gradient; None for that of the recipe.
         arguments: Of the network's constructor, where they differ from its defaults.
+
+    >>> from fwnet.restoration import Settings
+    >>> Settings("DnCNN", learning_rate=0.001, batch_norm=False).learning_rate
+    0.001
     """
 
     model: str | None
@@ -75,6 +79,11 @@ class Recipe:
         batch_size: Default number of crops per step.
         clip_norm: Default largest norm of a gradient.
         average: Factor per step of the running mean of the weights.
+
+    >>> from fwnet.restoration import Denoising
+    >>> recipe = Denoising(25 / 255).recipe
+    >>> list(recipe.networks), recipe.num_epochs, recipe.batch_size
+    (['ConvFWNet', 'ConvLISTA', 'DnCNN'], 10, 128)
     """
 
     networks: Mapping[str, Mapping[str, Any]]

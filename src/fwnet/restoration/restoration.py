@@ -36,6 +36,14 @@ def option(
         shown: The default in words, where None stands for it.
         flags: Names on the command line, where they differ from the name of the field.
         metavar: The name of the value in --help.
+
+    >>> from dataclasses import dataclass
+    >>> from fwnet.restoration import option
+    >>> @dataclass
+    ... class Options:
+    ...     strength: float = option(1.0, "How much to remove.")
+    >>> Options().strength
+    1.0
     """
     metadata = {"help": explanation, "shown": shown, "flags": flags, "metavar": metavar}
     return field(default=default, metadata=metadata)
@@ -54,6 +62,11 @@ class ImageSource:
         files: The image files.
         description: What they are, in words that follow "images".
         held_files: Other files to validate with; None to hold out some of `files`.
+
+    >>> from pathlib import Path
+    >>> from fwnet.restoration import ImageSource
+    >>> ImageSource([Path("sea.png")], "of the sea").description
+    'of the sea'
     """
 
     files: list[Path]
@@ -69,6 +82,12 @@ class Example:
         degraded: The input of the restoration, (1, channel, h, w).
         wanted: The clean image.
         sigma: The noise level of `degraded`; None where there is no noise.
+
+    >>> import torch
+    >>> from fwnet.restoration import Example
+    >>> clean = torch.rand(1, 1, 8, 8)
+    >>> Example(clean + 0.1 * torch.randn_like(clean), clean, sigma=0.1).degraded.shape
+    torch.Size([1, 1, 8, 8])
     """
 
     degraded: Tensor
@@ -103,6 +122,11 @@ class Restoration(ABC):
         luma: Whether the network sees only Y of YCbCr; chroma comes from `baseline`.
         sigma: The known noise level of images to restore; None to estimate it where it is needed.
         pairs: Whether training images are pairs: channels of the clean image, then of the other.
+
+    >>> import fwnet
+    >>> kind = fwnet.restoration.RESTORATIONS["denoise"]
+    >>> kind.__name__, issubclass(kind, fwnet.restoration.Restoration)
+    ('Denoising', True)
     """
 
     name: ClassVar[str]

@@ -154,6 +154,10 @@ class Upscaling(Restoration):
         low_resolution: Whether the network sees the small image; else the enlarged one.
         smaller_copies: Whether to learn also from smaller copies of the images.
         jpeg_quality: The lowest quality of compressed images; None for images as they are.
+
+    >>> from fwnet.restoration import Upscaling
+    >>> Upscaling(3).make_network().scale
+    3
     """
 
     scale: int = DEFAULT_SCALE

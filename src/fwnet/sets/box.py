@@ -15,6 +15,10 @@ class Box(ConvexSet):
     """{z : low ≤ z ≤ high}, with numbers or tensors (m,) as bounds.
 
     Differentiable in z and in tensors low and high.
+
+    >>> import fwnet, torch
+    >>> fwnet.Box(-1.0, 2.0).lmo(torch.tensor([3.0, -1.0, 0.0]))
+    tensor([-1.,  2.,  0.])
     """
 
     low: float | Sequence[float] | Tensor = 0.0

@@ -30,7 +30,12 @@ SETS: dict[str, Any] = {
 
 
 def set_to_config(convex_set: ConvexSet) -> dict[str, Any]:
-    """Return {"set": name, …} with the arguments as numbers and lists."""
+    """Return {"set": name, …} with the arguments as numbers and lists.
+
+    >>> import fwnet
+    >>> fwnet.sets.set_to_config(fwnet.Simplex(2.0))
+    {'set': 'Simplex', 'total': 2.0, 'cap': None}
+    """
     name = type(convex_set).__name__
     if name not in SETS:
         raise TypeError(f"a set in a file must be one of {', '.join(SETS)}, got {convex_set!r}")
@@ -42,7 +47,12 @@ def set_to_config(convex_set: ConvexSet) -> dict[str, Any]:
 
 
 def set_from_config(config: Mapping[str, Any]) -> ConvexSet:
-    """Return the set that `set_to_config` described."""
+    """Return the set that `set_to_config` described.
+
+    >>> import fwnet
+    >>> fwnet.sets.set_from_config({"set": "KSupportBall", "k": 3, "radius": 1.0})
+    KSupportBall(k=3, radius=1.0)
+    """
     arguments = dict(config)
     name = arguments.pop("set", None)
     if name not in SETS:

@@ -15,6 +15,21 @@ class ConvexSet(Protocol):
 
     A set implements `lmo`, `project` and `gauge`; `support` and `contains` follow from them. A set
     that does not contain 0, or has 0 on its border, has `contains = contains_by_distance`.
+
+    A set of your own: the solver needs nothing but these three methods.
+
+    >>> import fwnet, torch
+    >>> class Box(fwnet.ConvexSet):
+    ...     def lmo(self, u):
+    ...         return torch.where(u > 0, -1.0, 2.0).to(u)
+    ...     def project(self, y):
+    ...         return y.clamp(-1, 2)
+    ...     def gauge(self, z):
+    ...         return torch.maximum(-z, z / 2).amax(-1)
+    >>> x = torch.tensor([[0.5, 3.0]], dtype=torch.float64)
+    >>> solution = fwnet.solve(x, None, Box(), tol=1e-2)
+    >>> solution.code.round(decimals=1), bool(solution.gap < 0.1)
+    (tensor([[0.5000, 2.0000]], dtype=torch.float64), True)
     """
 
     def lmo(self, u: Tensor) -> Tensor:

@@ -24,6 +24,11 @@ class GroupLpBall(ConvexSet):
         p: Exponent of the outer norm, in [1, ∞] (default 1).
         inner: Exponent of the norm of a group, in [1, ∞] (default 2).
         radius: The radius (default 1).
+
+    >>> import fwnet, torch
+    >>> ball = fwnet.GroupLpBall([[0, 1], [2, 3]], radius=1.0)
+    >>> ball.lmo(torch.tensor([-3.0, -4.0, 1.0, 1.0])).abs()
+    tensor([0.6000, 0.8000, 0.0000, 0.0000])
     """
 
     groups: Sequence[Sequence[int]]

@@ -21,6 +21,10 @@ class KSupportBall(ConvexSet):
 
     With shares η of a budget k, ‖z‖ = min{(Σ z_i²/η_i)^½ : 0 ≤ η ≤ 1, Σ η_i ≤ k}. Gauge and
     projection are differentiable.
+
+    >>> import fwnet, torch
+    >>> fwnet.KSupportBall(k=2).lmo(torch.tensor([-3.0, 1.0, -4.0]))
+    tensor([0.6000, -0.0000, 0.8000])
     """
 
     k: int

@@ -17,6 +17,14 @@ class LpBall(ConvexSet):
     p and radius are floats, or 0-dim tensors if their gradients are needed. Every method works on
     the rows (last axis) of its argument and is differentiable in it, in radius, and for 1 < p < ∞
     in p.
+
+    >>> import fwnet, torch
+    >>> ball = fwnet.LpBall(p=2.0, radius=5.0)
+    >>> ball.lmo(torch.tensor([3.0, -4.0]))
+    tensor([-3.,  4.])
+    >>> z = ball.project(torch.tensor([6.0, 8.0]))
+    >>> z, ball.gauge(z), ball.contains(z)
+    (tensor([3., 4.]), tensor(1.), tensor(True))
     """
 
     p: float | Tensor

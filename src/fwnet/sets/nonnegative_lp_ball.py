@@ -16,6 +16,10 @@ class NonnegativeLpBall(ConvexSet):
 
     p and radius are those of `LpBall`; so are the gradients. Negative entries only ever move a
     point away from the set, so both oracles are those of the ball after a ReLU.
+
+    >>> import fwnet, torch
+    >>> fwnet.NonnegativeLpBall(p=2.0).project(torch.tensor([3.0, 4.0, -5.0]))
+    tensor([0.6000, 0.8000, 0.0000])
     """
 
     p: float | Tensor

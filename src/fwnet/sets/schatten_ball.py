@@ -23,6 +23,11 @@ class SchattenBall(ConvexSet):
         shape: (height, width) of the matrices.
         p: Exponent, in [1, ∞] (default 1).
         radius: The radius (default 1).
+
+    >>> import fwnet, torch
+    >>> matrix = torch.tensor([[3.0, 0.0], [0.0, 4.0]])
+    >>> fwnet.SchattenBall((2, 2), p=1.0).gauge(matrix.flatten())
+    tensor(7.)
     """
 
     shape: tuple[int, int]

@@ -16,6 +16,12 @@ class Simplex(ConvexSet):
     """{z ≥ 0 : Σ z_i = total, z_i ≤ cap}; without a cap, the set of shares of a total.
 
     The projection is differentiable; the oracle is piecewise constant.
+
+    >>> import fwnet, torch
+    >>> fwnet.Simplex().project(torch.tensor([1.0, 0.5, -1.0]))
+    tensor([0.7500, 0.2500, 0.0000])
+    >>> fwnet.Simplex(cap=0.5).lmo(torch.tensor([3.0, 1.0, 2.0]))
+    tensor([0.0000, 0.5000, 0.5000])
     """
 
     total: float = 1.0

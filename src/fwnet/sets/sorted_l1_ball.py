@@ -22,6 +22,10 @@ class SortedL1Ball(ConvexSet):
     Args:
         weights: One per entry, not increasing, ≥ 0, the first > 0.
         radius: The radius (default 1).
+
+    >>> import fwnet, torch
+    >>> fwnet.SortedL1Ball([2.0, 1.0]).gauge(torch.tensor([3.0, -5.0]))
+    tensor(13.)
     """
 
     weights: Sequence[float] | Tensor

@@ -11,7 +11,7 @@ from fwnet.solvers.omp import omp
 from fwnet.solvers.penalized import solve_penalized
 from fwnet.solvers.projected_gradient import ProjectedGradient
 from fwnet.solvers.proximal import FISTA, ISTA
-from fwnet.solvers.solution import Solution, Status
+from fwnet.solvers.solution import Solution, Status, UncertifiedWarning
 from fwnet.solvers.splitting import ADMM
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "ShortStep",
     "Solution",
     "Status",
+    "UncertifiedWarning",
     "ksvd",
     "minimize",
     "omp",

@@ -60,7 +60,7 @@ def loose_codes(
     options: dict[str, Any] = {}
     if value_of(ball.p) in (1, math.inf):
         options = {"method": ADMM(iterations_per_step=10), "max_steps": SPLITTING_STEPS}
-    return solve(x, atoms.T.contiguous(), ball, tol=tol, start=start, **options).code
+    return solve(x, atoms.T.contiguous(), ball, tol=tol, start=start, warn=False, **options).code
 
 
 def alternate(x: Tensor, atoms: Tensor, ball: LpBall, code_tol: float) -> Iterator[Alternation]:

@@ -3,6 +3,8 @@
 import dataclasses
 import math
 import time
+import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
@@ -12,6 +14,7 @@ from torch import Tensor
 
 from fwnet.functional import value_of
 from fwnet.sets import ConvexSet, LpBall
+from fwnet.solvers.active_set import ActiveSet
 from fwnet.solvers.any_set import (
     any_set_problem,
     attach_set_gradient,
@@ -39,16 +42,17 @@ from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.projected_gradient import ProjectedGradient
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.secular import Secular
-from fwnet.solvers.solution import Solution, Status
+from fwnet.solvers.solution import Solution, Status, UncertifiedWarning, uncertified
 from fwnet.solvers.splitting import ADMM
 
 NORM_TOL = 10  # norm_gap may be this many times tol, relative to the norm
 NEAREST_TO_1, LARGEST_P = 1e-7, 1e4
 LOOSEST_PRIMAL = 1e-4
-# Newton's steps are found by conjugate gradients for these p, but for less than this tolerance,
-# which asks for digits of the code itself, only where p is smooth.
-NEWTON_ITERATIVE, TIGHTEST_ITERATIVE, SMOOTH = (1.005, 12.0), 1e-12, (1.12, 2.0)
-CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 23
+DIGITS_OF_CODE = 1e-12  # a tolerance below this asks for digits of the code itself
+# Newton's steps are found by conjugate gradients for these p, but for less than this tolerance only
+# where p is smooth.
+NEWTON_ITERATIVE, TIGHTEST_ITERATIVE, SMOOTH = (1.0001, 12.0), 5e-14, (1.12, 2.0)
+CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 21
 FEWEST_ROWS = 64  # per block, however wide: fewer would not keep the machine busy
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
 
@@ -62,10 +66,15 @@ def solved_exponent(p: float) -> float:
 
 @dataclass(frozen=True)
 class Auto(BindableMethod):
-    """The fast method for the p of an Lp ball: a path, Newton, interior point, or a closed form.
+    """The fast method for the p of an Lp ball: exchanges, Newton, interior point, a closed form.
 
     Attributes:
         careful: Whether it is the second try, for rows that the fast method did not certify.
+
+    >>> import fwnet, torch
+    >>> x, D = torch.randn(10, 5), torch.randn(5, 8)
+    >>> fwnet.solve(x, D, fwnet.LpBall(1.3), method=fwnet.solvers.Auto(max_steps=100)).summary()
+    {'certified': 10}
     """
 
     careful: bool = False
@@ -75,22 +84,24 @@ class Auto(BindableMethod):
         """Return the method for this p."""
         assert isinstance(problem, Constrained)
         p, radius = solved_exponent(problem.exponent), problem.radius
-        if self._follows_path(problem):
-            return Homotopy(problem.white, radius)
+        if p in (1, math.inf) and self._exchanges(problem):
+            white = problem.white.to(problem.dictionary.dtype)
+            return (Homotopy if p == 1 else ActiveSet)(white, radius)
         if p in (1, math.inf):
             return InteriorPoint(problem.white, p, radius, tol, norm_tol)
         if p == 2:
             return Secular(problem.white, radius)
         direct = self._steps_directly(p, tol)
         if p < 2:
+            if tol < DIGITS_OF_CODE:
+                tol **= 1.5  # the error of the code is about the root of its gap
             return DualNewton(problem.white, p, radius, tol, norm_tol, direct)
         # It finds out during the search whether the constraint binds: do not stop before that.
         tol, norm_tol = min(tol, LOOSEST_PRIMAL), min(norm_tol, NORM_TOL * LOOSEST_PRIMAL)
         return PrimalNewton(problem.white, p, radius, tol, norm_tol, direct)
 
-    def _follows_path(self, problem: Constrained) -> bool:
-        one = solved_exponent(problem.exponent) == 1
-        return one and problem.factors is None and not self.careful
+    def _exchanges(self, problem: Constrained) -> bool:
+        return problem.factors is None and not self.careful
 
     def _steps_directly(self, p: float, tol: float) -> bool:
         if self.careful or not NEWTON_ITERATIVE[0] <= p <= NEWTON_ITERATIVE[1]:
@@ -99,18 +110,23 @@ class Auto(BindableMethod):
 
     def second_try(self, problem: Constrained, dtype: torch.dtype) -> Self | None:
         """Return the method for rows that were not certified in this precision, if there is one."""
-        if dtype == torch.float32 or not self.careful:
-            return dataclasses.replace(self, careful=True)
-        return None
+        if dtype == torch.float32 and not self.wants_float64(problem):
+            one = solved_exponent(problem.exponent) == 1
+            return dataclasses.replace(self, careful=not one)
+        return None if self.careful else dataclasses.replace(self, careful=True)
 
     def uses_matrices(self, problem: Problem, tol: float) -> bool:
         """Return True for all but the path, and Newton's method with conjugate gradients."""
         assert isinstance(problem, Constrained)
-        return not self._follows_path(problem) and self._steps_directly(problem.exponent, tol)
+        if solved_exponent(problem.exponent) == 1 and self._exchanges(problem):
+            return False
+        return self._steps_directly(problem.exponent, tol)
 
     def wants_float64(self, problem: Problem) -> bool:
         """Return True for p near 1 and large p, where powers and factorizations lose digits."""
         assert isinstance(problem, Constrained)
+        if solved_exponent(problem.exponent) == 1 and self._exchanges(problem):
+            return False
         return not 1.01 <= problem.exponent <= NEWTON_ITERATIVE[1]
 
 
@@ -139,6 +155,7 @@ def solve(
     max_steps: int | None = None,
     time_limit: float | None = None,
     callback: Callable[[Progress], bool | None] | None = None,
+    warn: bool = True,
 ) -> Solution:
     """min_z ½‖x − Dz‖²  s.t.  z ∈ C, for every row of x, each code with its certificate.
 
@@ -165,11 +182,30 @@ def solve(
         time_limit: The largest number of seconds (default: none). Unfinished rows have the status
             TIME_LIMIT.
         callback: Called with a `Progress` after every step. Return True to stop the search.
+        warn: Whether an `UncertifiedWarning` says how many codes of method "auto" are not
+            certified, other than by a limit that was given here, and what to do.
 
     If x, dictionary, or p, radius and other tensors of the set require gradients, the code is
     differentiable in them (once),
     through the optimality conditions. Codes that are not optimal, and codes of rows that are not
     finite, have the gradient 0. Weights have no gradient.
+
+    >>> import fwnet, torch
+    >>> D = torch.nn.functional.normalize(torch.randn(50, 100), dim=0)
+    >>> x = torch.randn(1000, 50)
+    >>> solution = fwnet.solve(x, D, fwnet.LpBall(p=1.3, radius=2.5))
+    >>> solution.code.shape, solution.summary()
+    (torch.Size([1000, 100]), {'certified': 1000})
+    >>> energy = 0.5 * x.square().sum(-1)
+    >>> bool((solution.gap <= 1e-6 * energy).all())
+    True
+
+    The gradient of a loss of the codes in p and radius:
+
+    >>> p, radius = (torch.tensor(value, requires_grad=True) for value in (1.3, 2.5))
+    >>> fwnet.solve(x, D, fwnet.LpBall(p, radius)).code.square().sum().backward()
+    >>> bool(p.grad.isfinite() and radius.grad > 0)
+    True
     """
     if isinstance(convex_set, type) or not isinstance(convex_set, ConvexSet):
         raise TypeError(f"convex_set must be a ConvexSet such as LpBall(1.3), got {convex_set!r}")
@@ -178,7 +214,8 @@ def solve(
         numbers = LpBall(value_of(convex_set.p), value_of(convex_set.radius))
     x, dictionary, weights = checked_problem(x, dictionary, weights)
     chosen = checked_method(method)
-    if isinstance(chosen, Auto) and not isinstance(convex_set, LpBall):
+    automatic = isinstance(chosen, Auto)
+    if automatic and not isinstance(convex_set, LpBall):
         projects = has_projection(convex_set, dictionary.shape[1])
         chosen = ProjectedGradient() if projects else FrankWolfe(step_rule=ShortStep())
     tol = checked_tol(tol, x.dtype)
@@ -190,11 +227,13 @@ def solve(
     problem = Constrained(dictionary.detach(), numbers, factors=factors, start=begin)
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
         if isinstance(convex_set, LpBall):
-            solution = _solve_in_its_precision(problem, rows, chosen, tol, limits)
+            solution = solve_in_its_precision(problem, rows, chosen, tol, limits)
         else:
             other, rows, origin = any_set_problem(problem, rows)
-            solution = _solve_in_its_precision(other, rows, chosen, tol, limits)
+            solution = solve_in_its_precision(other, rows, chosen, tol, limits)
             solution = finished_solution(solution, origin)
+    if warn and automatic:
+        _warn_of_uncertified(solution, step_limit=max_steps is None)
     if _asks_gradient(x, dictionary, convex_set):
         if isinstance(convex_set, LpBall):
             ball = LpBall(solved_exponent(problem.exponent), problem.radius)
@@ -206,7 +245,18 @@ def solve(
     return solution.reshape(x.shape[:-1])
 
 
-def _solve_in_its_precision(
+def _warn_of_uncertified(solution: Solution, step_limit: bool) -> None:
+    if solution.certified.all():
+        return
+    reasons = [Status.OPTIMAL, Status.STALLED, *([Status.STEP_LIMIT] if step_limit else [])]
+    codes = Counter(solution.status_code.tolist())
+    counts = {int(status): codes[status] for status in reasons if codes[status]}
+    if counts:
+        message = uncertified(counts, len(solution.gap))
+        warnings.warn(message, UncertifiedWarning, stacklevel=3)
+
+
+def solve_in_its_precision(
     problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
 ) -> Solution:
     """Solve in float64 if the method needs it; then again the rows that were not certified."""
@@ -216,21 +266,22 @@ def _solve_in_its_precision(
     solution = solve_rows(problem, x, method, tol, limits, dtype)
     if not isinstance(method, Auto) or not isinstance(problem, Constrained):
         return solution
-    second = method.second_try(problem, x.dtype)
-    if second is None:
-        return solution
     done = torch.tensor(
         [Status.CERTIFIED, Status.NOT_FINITE, Status.TIME_LIMIT, Status.STOPPED],
         device=x.device,
         dtype=torch.int8,
     )
-    index = (~torch.isin(solution.status_code, done)).nonzero().squeeze(-1)
-    if len(index):
+    next_method = method.second_try(problem, x.dtype)
+    while next_method is not None:
+        index = (~torch.isin(solution.status_code, done)).nonzero().squeeze(-1)
+        if not len(index):
+            break
         shifted = _shifted(limits, len(x) - len(index), len(x), time.monotonic())
         wide = problem.select(index).to(torch.float64)
-        again = solve_rows(wide, x[index].double(), second, tol, shifted, dtype)
+        again = solve_rows(wide, x[index].double(), next_method, tol, shifted, dtype)
         for field in dataclasses.fields(solution):
             getattr(solution, field.name)[index] = getattr(again, field.name)
+        next_method = next_method.second_try(problem, torch.float64)
     return solution
 
 

@@ -44,6 +44,13 @@ class CVX(BindableMethod):
         least_norm: Whether to look for the shortest of several exact codes (default), or to return
             any of them.
         max_steps: One step solves the whole problem.
+
+    >>> import fwnet, torch
+    >>> x, D = torch.randn(2, 5, dtype=torch.float64), torch.randn(5, 8, dtype=torch.float64)
+    >>> ball = fwnet.LpBall(1.3, radius=0.3)
+    >>> theirs = fwnet.solve(x, D, ball, method="cvx", tol=1e-6)
+    >>> bool((theirs.code - fwnet.solve(x, D, ball).code).abs().max() < 1e-3)
+    True
     """
 
     solver: str = "CLARABEL"

@@ -13,9 +13,9 @@ every row starts there, and moves to the first problem once the bound exceeds c.
 
 with w = (|y|/N)^(q−2) are well conditioned in these coordinates unless p is near 1: a few
 conjugate-gradient steps in float32 give the direction, whatever the precision of the rest. Near 1
-a few entries have far larger weights than all others. Each of them costs one more step, and p is
-reached through a sequence of decreasing exponents. With `direct` the systems are factored: that is
-slower, and solves problems that are worse conditioned.
+a few entries have far larger weights than all others. Each of them costs one more step, and every
+row reaches p through a sequence of decreasing exponents. With `direct` the systems are factored:
+that is slower, and solves problems that are worse conditioned.
 """
 
 import dataclasses
@@ -24,7 +24,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fwnet.functional import dual_exponent, lp_norm
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import (
     Target,
@@ -33,13 +32,14 @@ from fwnet.solvers.whitened import (
     cholesky_solve,
     dot,
     norm_gradient,
+    row_norm,
     weighted_gram,
 )
 
-PATH_START, PATH_RATIO = 0.2, 2.5
-PATH_TOL = 1e-2  # the tolerance for all exponents of the path but the last
+PATH_START, PATH_RATIO = 0.4, 2.0
+PATH_TOL = 0.05  # the tolerance for all exponents of the path but the last
 MAX_HALVINGS = 30
-CONJUGATE_STEPS = (2, 3, 5, 8, 8, 10, 14, 20, 30, 50)  # per Newton step
+CONJUGATE_STEPS = (2, 3, 4, 5, 6, 8, 10, 14, 20, 25, 30, 40)  # per Newton step
 MOST_STEPS = 40  # with conjugate gradients; what is left then needs direct steps
 
 
@@ -57,7 +57,7 @@ class DualState(RowState):
     gradient: Tensor  # (rows, k)
     bound: Tensor  # xᵀv/N, (rows, 1)
     binds: Tensor  # whether c is below the bound, (rows, 1)
-    rung: int  # the index on the path of exponents; shared
+    excess: Tensor  # p − 1 of the exponent that the row has reached, (rows, 1)
     steps: int = 0
 
 
@@ -75,25 +75,22 @@ class DualNewton:
     ):
         self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
         self.direct = direct
-        self.path = [p]
-        excess = p - 1
-        while excess * PATH_RATIO < PATH_START:
-            excess *= PATH_RATIO
-            self.path.insert(0, 1 + excess)
+        self.excess = self.first_excess = p - 1
+        while self.first_excess * PATH_RATIO < PATH_START:
+            self.first_excess *= PATH_RATIO
         self._low = white.to(torch.float32)
 
     def init(self, x: Tensor) -> DualState:
         """Start from the code z of least L2 norm: project its y = sign(z)|z|^(p−1) onto V."""
         target = Target.of(x, self.radius, self.white.to(x.dtype))
         z = target.white.analyze(target.x)
-        v = target.white.synthesize(z.sign() * z.abs().pow(self.path[0] - 1))
-        return self._evaluate(target, v, target.white.analyze(v), rung=0)
+        v = target.white.synthesize(z.sign() * z.abs().pow(self.first_excess))
+        excess = torch.full_like(target.radius, self.first_excess)
+        return self._evaluate(target, v, target.white.analyze(v), excess)
 
     def step(self, state: DualState, index: int) -> DualState:
-        """Take a Newton step with a line search, or go to the next exponent of the path."""
-        if state.rung < len(self.path) - 1 and self._solved(state, PATH_TOL, PATH_TOL).all():
-            ahead = self._evaluate(state.target, state.v, state.y, state.rung + 1)
-            return dataclasses.replace(ahead, steps=index + 1)
+        """Take a Newton step with a line search, at the next exponent where it is time for it."""
+        state = self._with_next_exponent(state)
         if not self.direct:
             return self._moved(state, self._iterative_direction(state, index), index)
         ahead = self._moved(state, self._direct_direction(state), index)
@@ -106,6 +103,21 @@ class DualNewton:
             )
         return ahead
 
+    def _with_next_exponent(self, state: DualState) -> DualState:
+        """Lower the exponent of the rows that are nearly solved."""
+        if self.first_excess == self.excess:
+            return state
+        ready = self._solved(state, PATH_TOL, PATH_TOL) & ~self._at_the_end(state)
+        rows = ready.nonzero().squeeze(-1)
+        if not len(rows):
+            return state
+        part = state.select(rows)
+        excess = (part.excess / PATH_RATIO).clamp(min=self.excess)
+        return state.put(rows, self._evaluate(part.target, part.v, part.y, excess))
+
+    def _at_the_end(self, state: DualState) -> Tensor:
+        return (state.excess <= self.excess).squeeze(-1)
+
     def _moved(self, state: DualState, direction: Tensor, index: int) -> DualState:
         ahead = self._search(state, direction, state.target.white.analyze(direction))
         return dataclasses.replace(ahead, steps=index + 1)
@@ -114,9 +126,7 @@ class DualNewton:
         """Return which rows have a small gap or norm_gap, or are left to direct steps."""
         if not self.direct and state.steps >= MOST_STEPS:
             return torch.ones_like(state.binds.squeeze(-1))
-        if state.rung < len(self.path) - 1:
-            return torch.zeros_like(state.binds.squeeze(-1))
-        return self._solved(state, self.tol, self.norm_tol)
+        return self._solved(state, self.tol, self.norm_tol) & self._at_the_end(state)
 
     def answer(self, state: DualState) -> tuple[Tensor, Tensor]:
         """Return c·s where the constraint binds, else the exact code."""
@@ -125,10 +135,10 @@ class DualNewton:
         code[exact] = self._exact_code(state, exact)
         return state.target.answer(code, state.v)
 
-    def _evaluate(self, target: Target, v: Tensor, y: Tensor, rung: int) -> DualState:
+    @staticmethod
+    def _evaluate(target: Target, v: Tensor, y: Tensor, excess: Tensor) -> DualState:
         """Compute everything at v, after scaling v to the best length for its problem."""
-        q = dual_exponent(self.path[rung])
-        norm, s, w = norm_gradient(y, q)
+        norm, s, w = norm_gradient(y, 1 + 1 / excess)
         xv = dot(target.x, v)
         bound = xv / norm
         binds = target.binds(bound)
@@ -138,7 +148,7 @@ class DualNewton:
         pull = torch.where(binds, target.radius, length * norm)
         gradient = torch.addcmul(-target.x, vs, pull).addcmul_(metric_v, length * binds)
         return DualState(
-            target, v * length, y * length, norm * length, s, w, vs, gradient, bound, binds, rung
+            target, v * length, y * length, norm * length, s, w, vs, gradient, bound, binds, excess
         )
 
     def _solved(self, state: DualState, tol: float, norm_tol: float) -> Tensor:
@@ -150,8 +160,8 @@ class DualNewton:
         length = dot(state.target.x, state.target.x).squeeze(-1)
         near = (~binds & (squared.sum(-1) <= 1e4 * norm_tol * length)).nonzero().squeeze(-1)
         if len(near):
-            norm = lp_norm(self._exact_code(state, near), self.path[state.rung])
-            solved[near] = norm - state.bound[near].squeeze(-1) <= norm_tol * norm
+            norm = row_norm(self._exact_code(state, near), 1 + state.excess[near])
+            solved[near] = (norm - state.bound[near] <= norm_tol * norm).squeeze(-1)
         return solved
 
     @staticmethod
@@ -166,13 +176,12 @@ class DualNewton:
 
         With this factor no term is much larger than Λ, whatever c is.
         """
-        q = dual_exponent(self.path[state.rung])
-        # The first term over the second, where the constraint binds.
-        share = (state.norm / state.target.radius / (q - 1)).clamp(max=1e30)
+        # The first term over the second, where the constraint binds; q − 1 is 1/(p − 1).
+        share = (state.norm / state.target.radius * state.excess).clamp(max=1e30)
         blend = torch.where(state.binds, 1 / (1 + share), 1.0)
-        factor = torch.where(state.binds, share * blend, 1 / (q - 1))
+        factor = torch.where(state.binds, share * blend, state.excess)
         diagonal = torch.where(state.binds, factor * state.target.white.metric, 0.0)
-        return diagonal, blend, torch.where(state.binds, -blend, (2 - q) / (q - 1)), factor
+        return diagonal, blend, torch.where(state.binds, -blend, state.excess - 1), factor
 
     def _direct_direction(self, state: DualState) -> Tensor:
         diagonal, blend, rank_one, factor = self._hessian(state)
@@ -225,7 +234,7 @@ class DualNewton:
         slope = dot(state.gradient, d)
         before = self._objective(state)
         rounding = 8 * torch.finfo(d.dtype).eps * before.abs()
-        ahead = self._evaluate(state.target, state.v + d, state.y + dy, state.rung)
+        ahead = self._evaluate(state.target, state.v + d, state.y + dy, state.excess)
         # A row whose lower bound exceeds c changes its problem: accept the step.
         fine = self._objective(ahead, state.binds) <= before + 1e-4 * slope + rounding
         fine |= ahead.binds & ~state.binds
@@ -238,7 +247,7 @@ class DualNewton:
             size /= 2
             part = state.select(rows)
             trial = self._evaluate(
-                part.target, part.v + size * d[rows], part.y + size * dy[rows], state.rung
+                part.target, part.v + size * d[rows], part.y + size * dy[rows], part.excess
             )
             good = self._objective(trial, part.binds) <= (
                 before[rows] + 1e-4 * size * slope[rows] + rounding[rows]

@@ -43,7 +43,15 @@ class StepRule(Protocol):
 
 @dataclass(frozen=True)
 class Harmonic(StepRule):
-    """γ = 2/(t + 2), the paper's rule: no line search, error O(1/t)."""
+    """γ = 2/(t + 2), the paper's rule: no line search, error O(1/t).
+
+    >>> import fwnet, torch
+    >>> from fwnet.solvers import FrankWolfe, Harmonic
+    >>> x = torch.randn(10, 5)
+    >>> method = FrankWolfe(Harmonic(), max_steps=20)
+    >>> fwnet.solve(x, None, fwnet.LpBall(1.3), method=method, tol=1e-9).summary()
+    {'step limit reached': 10}
+    """
 
     def __call__(self, line: Line) -> Tensor:
         """Return the same step size for every row."""
@@ -52,7 +60,17 @@ class Harmonic(StepRule):
 
 @dataclass(frozen=True)
 class ShortStep(StepRule):
-    """γ = −slope/curvature: the exact line search, since the objective is quadratic."""
+    """γ = −slope/curvature: the exact line search, since the objective is quadratic.
+
+    >>> import fwnet, torch
+    >>> from fwnet.solvers import FrankWolfe, ShortStep
+    >>> x, D = torch.randn(10, 5), torch.randn(5, 8)
+    >>> ball = fwnet.LpBall(1.3)
+    >>> slow = fwnet.solve(x, D, ball, method=FrankWolfe(), max_steps=20)
+    >>> fast = fwnet.solve(x, D, ball, method=FrankWolfe(ShortStep()), max_steps=20)
+    >>> bool(fast.gap.sum() < slow.gap.sum())
+    True
+    """
 
     def __call__(self, line: Line) -> Tensor:
         """Return the minimizer on the line; without curvature, the largest step."""
@@ -81,7 +99,16 @@ class WolfeState(RowState):
 
 @dataclass(frozen=True)
 class FrankWolfe(BindableMethod):
-    """Frank-Wolfe steps for any convex set, from z = 0."""
+    """Frank-Wolfe steps for any convex set, from z = 0.
+
+    >>> import fwnet, torch
+    >>> from fwnet.solvers import FrankWolfe, ShortStep
+    >>> x = torch.randn(10, 5)
+    >>> method = FrankWolfe(ShortStep(), max_steps=100)
+    >>> solution = fwnet.solve(x, None, fwnet.LpBall(2.0, radius=0.5), method=method, tol=1e-4)
+    >>> solution.summary()
+    {'certified': 10}
+    """
 
     step_rule: StepRule = dataclasses.field(default_factory=Harmonic)
     max_steps: int = 10_000
@@ -94,7 +121,14 @@ class FrankWolfe(BindableMethod):
 
 @dataclass(frozen=True)
 class PairwiseFrankWolfe(BindableMethod):
-    """Frank-Wolfe with pairwise steps and exact line search, for p = 1 and p = ∞."""
+    """Frank-Wolfe with pairwise steps and exact line search, for p = 1 and p = ∞.
+
+    >>> import fwnet, torch
+    >>> x, D = torch.randn(10, 5), torch.randn(5, 8)
+    >>> solution = fwnet.solve(x, D, fwnet.LpBall(1.0), method="pairwise-frank-wolfe", tol=1e-4)
+    >>> bool((solution.gap <= 1e-4 * 0.5 * x.square().sum(-1)).all())
+    True
+    """
 
     max_steps: int = 10_000
 

@@ -21,14 +21,11 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fwnet.functional import lp_norm
+from fwnet.solvers.exchange import exchanged
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import Target, Whitened, cholesky_factor, cholesky_solve, dot
 
-NEAR_THE_END = 1 - 1e-9  # an event so near the end does not matter, and at λ = 0 all come at once
 NUM_PLACES = 8  # for entries at first; more are added when one is needed
-TIE = (
-    1e-15  # share of λ by which a correlation is at least smaller: it may be equal, up to rounding
-)
 
 
 @dataclass(frozen=True)
@@ -56,6 +53,12 @@ class Homotopy:
 
     def __init__(self, white: Whitened, radius: float):
         self.white, self.radius = white, radius
+        eps = torch.finfo(white.basis.dtype).eps
+        # An event so near the end does not matter, and at λ = 0 all come at once.
+        self.near_the_end = 1 - 0.1 * eps**0.5
+        # A correlation is smaller than λ by this share of it, at least; it may be equal, up to
+        # rounding.
+        self.tie = 4 * eps
         self.atoms = white.basis / white.metric.sqrt().unsqueeze(-1)  # A, (k, m)
         self.gram = self.atoms.T @ self.atoms
 
@@ -83,7 +86,7 @@ class Homotopy:
         change = torch.bmm(state.inverse, state.sign.unsqueeze(-1)).squeeze(-1)
         by_level = (_dense(state, change) @ self.atoms.T) @ self.atoms
         # The inverse of the distance to each event: the largest comes first.
-        least = TIE * state.level
+        least = self.tie * state.level
         enters = (1 - by_level).div_(torch.maximum(state.level - state.correlation, least))
         other = (1 + by_level).div_(torch.maximum(state.level + state.correlation, least))
         torch.maximum(enters, other, out=enters)
@@ -93,7 +96,7 @@ class Homotopy:
         rate = dot(state.sign, change)
         to_the_end = torch.minimum((state.target.radius - state.norm) / rate, state.level)
         to_event = 1 / torch.maximum(fastest, soonest).clamp(min=torch.finfo(rate.dtype).tiny)
-        ends = ~(to_event < NEAR_THE_END * to_the_end)
+        ends = ~(to_event < self.near_the_end * to_the_end)
         length = torch.where(ends, to_the_end, to_event)
         moved = dataclasses.replace(
             state,
@@ -150,23 +153,16 @@ class Homotopy:
         empty = (state.sign == 0).to(torch.uint8).argmax(-1, keepdim=True)
         place = torch.where(goes_out, leaving, empty)
         here = torch.arange(state.sign.shape[-1], device=place.device) == place
-        # An entry that comes in adds a row and a column to G⁻¹; one that goes out removes them.
-        # Both are updates of rank one.
-        products = self.gram[entering, state.index] * (state.sign != 0)
-        solved = torch.bmm(state.inverse, products.unsqueeze(-1)).squeeze(-1)
-        rest = self.gram.diagonal()[entering] - dot(products, solved)
-        rows = torch.arange(len(place), device=place.device)
-        own = state.inverse[rows, place.squeeze(-1)]
-        vector = torch.where(goes_out, own, solved)
-        factor = torch.where(goes_out, -1 / own.gather(-1, place), 1 / rest)
-        factor = torch.where(stays, 0.0, factor)
-        inverse = torch.baddbmm(
-            state.inverse, (factor * vector).unsqueeze(-1), vector.unsqueeze(-2)
+        inverse = exchanged(
+            state.inverse,
+            self.gram,
+            state.index,
+            state.sign != 0,
+            place,
+            entering,
+            goes_out,
+            comes_in,
         )
-        edge = torch.where(comes_in, -factor * vector, 0.0)
-        edge = torch.where(here, torch.where(comes_in, factor, 0.0), edge)
-        inverse[rows, place.squeeze(-1)] = edge
-        inverse[rows, :, place.squeeze(-1)] = edge
         old = state.index.gather(-1, place)
         which = torch.where(comes_in, entering, old)
         there = torch.where(comes_in, True, state.present.gather(-1, which) & ~goes_out)

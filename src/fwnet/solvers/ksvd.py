@@ -28,6 +28,11 @@ class KSVD:
     Attributes:
         dictionary: D, (n, m), columns of norm 1: the paper's convention, as `solve` takes it.
         errors: The mean of ½‖x − Dz‖² over the samples of a round, after each round.
+
+    >>> import fwnet, torch
+    >>> result = fwnet.solvers.ksvd(torch.randn(50, 4), num_atoms=8, num_nonzeros=1, num_rounds=3)
+    >>> len(result.errors), result.dictionary.norm(dim=0).allclose(torch.ones(8))
+    (3, True)
     """
 
     dictionary: Tensor
@@ -65,6 +70,11 @@ def ksvd(
             iteration towards it, which is cheaper.
         seed: The seed of the random samples.
         callback: Called with the number of finished rounds and the last error. Return True to stop.
+
+    >>> import fwnet, torch
+    >>> result = fwnet.solvers.ksvd(torch.randn(200, 8), num_atoms=16, num_nonzeros=2, num_rounds=5)
+    >>> result.dictionary.shape, result.errors[-1] < result.errors[0]
+    (torch.Size([8, 16]), True)
     """
     if x.ndim != 2:
         raise ValueError(f"x must have shape (count, n), got {tuple(x.shape)}")

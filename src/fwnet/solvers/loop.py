@@ -53,7 +53,16 @@ class BindableMethod(Protocol):
 
 @dataclass(frozen=True)
 class Progress:
-    """The argument of a callback, after every step."""
+    """The argument of a callback, after every step.
+
+    >>> import fwnet, torch
+    >>> D, x = torch.randn(20, 40), torch.randn(100, 20)
+    >>> seen = []
+    >>> count = lambda now: seen.append(now.rows_done)
+    >>> _ = fwnet.solve(x, D, fwnet.LpBall(1.3, 0.5), callback=count)
+    >>> seen[-1]
+    100
+    """
 
     step: int
     rows_done: int

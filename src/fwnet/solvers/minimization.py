@@ -47,6 +47,11 @@ class Minimum:
             minimum, for others a measure of how far z is from being stationary.
         converged: Whether gap ≤ tol.
         num_steps: The number of steps.
+
+    >>> import fwnet, torch
+    >>> start = torch.zeros(1, 3)
+    >>> fwnet.minimize(lambda z: z.sum(-1), fwnet.Box(-1.0, 1.0), start)
+    Minimum(point: (1, 3), largest gap 0.0e+00, 1 of 1 converged)
     """
 
     point: Tensor
@@ -66,7 +71,15 @@ class Minimum:
 
 @dataclass(frozen=True)
 class MinimizeProgress:
-    """The argument of a callback of `minimize`, after every step."""
+    """The argument of a callback of `minimize`, after every step.
+
+    >>> import fwnet, torch
+    >>> gaps = []
+    >>> box, start = fwnet.Box(-1.0, 1.0), torch.zeros(1, 3)
+    >>> _ = fwnet.minimize(lambda z: z.sum(-1), box, start, callback=lambda at: gaps.append(at.gap))
+    >>> [gap.item() for gap in gaps]
+    [3.0, 0.0]
+    """
 
     step: int
     point: Tensor  # (rows, m)
@@ -98,6 +111,13 @@ def minimize(
         max_points: The largest number of points a_k per row, which bounds the memory; beyond it
             the two with the smallest α become one (default m + 1, which suffices for every z).
         callback: Called with a `MinimizeProgress` after every step. Return True to stop.
+
+    >>> import fwnet, torch
+    >>> target = torch.tensor([[1.0, 0.5, -1.0]], dtype=torch.float64)
+    >>> start = torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64)
+    >>> found = fwnet.minimize(lambda z: (z - target).square().sum(-1), fwnet.Simplex(), start)
+    >>> found.point.round(decimals=4).tolist(), bool(found.converged)
+    ([[0.75, 0.25, 0.0]], True)
     """
     rows = _checked_start(start, convex_set)
     if variant not in get_args(Variant):

@@ -39,6 +39,11 @@ def omp(
         num_nonzeros: k, the largest number of nonzeros per code, at most min(n, m).
         noise: Used instead of k: stop when ‖x − Dz‖² ≤ noise²·n, where noise is the standard
             deviation of one entry.
+
+    >>> import fwnet, torch
+    >>> D = torch.eye(4)
+    >>> fwnet.solvers.omp(torch.tensor([[3.0, 0.1, -2.0, 0.0]]), D, num_nonzeros=2)
+    tensor([[ 3.,  0., -2.,  0.]])
     """
     x, dictionary, _ = checked_problem(x, dictionary, None)
     if (num_nonzeros is None) == (noise is None):

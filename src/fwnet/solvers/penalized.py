@@ -27,7 +27,7 @@ from fwnet.solvers.arguments import (
     present,
     weighted,
 )
-from fwnet.solvers.certified import Auto, checked_method, solve_rows
+from fwnet.solvers.certified import Auto, checked_method, solve_in_its_precision, solve_rows
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
@@ -58,6 +58,13 @@ def solve_penalized(
     The arguments are those of `solve`. A step of "auto" is one radius per row. "ista", "fista",
     "admm" and "coordinate-descent" support p = 1 only. All optimal codes have the same norm here,
     so norm_gap is NaN. The codes have no gradients.
+
+    >>> import fwnet, torch
+    >>> D = torch.nn.functional.normalize(torch.randn(20, 40, dtype=torch.float64), dim=0)
+    >>> x = torch.randn(3, 20, dtype=torch.float64)
+    >>> solution = fwnet.solvers.solve_penalized(x, D, penalty=0.5, p=1.0)
+    >>> solution.summary(), bool((solution.code == 0).any())
+    ({'certified': 3}, True)
     """
     check_exponent(p)
     if not 0 < penalty < math.inf:
@@ -118,7 +125,7 @@ class RadiusSearch(BindableMethod):
 class _Radii:
     def __init__(self, problem: Penalized, tol: float):
         self.problem, self.tol = problem, tol
-        self.inner = Auto(careful=True)  # a path per multiplier would start anew each time
+        self.inner = Auto()
 
     def init(self, x: Tensor) -> RadiusState:
         """Start with the code 0, whose radius is too small unless it is optimal."""
@@ -143,7 +150,9 @@ class _Radii:
             given_in=problem.given_in,
         )
         limits = Limits(self.inner.max_steps)
-        inner = solve_rows(unit_ball, state.x / radius, self.inner, INNER_TOL * self.tol, limits)
+        inner = solve_in_its_precision(
+            unit_ball, state.x / radius, self.inner, INNER_TOL * self.tol, limits
+        )
         z = inner.code * radius
         residual = state.x - problem.decode(z)
         excess = _excess(problem, residual)

@@ -17,7 +17,7 @@ It is accepted if the residual, or N, became smaller. Entries of z near 0 have n
 singular; but it is well conditioned for the d that are allowed, and a few conjugate-gradient steps
 in float32 find d. With `direct`, d comes from a factorization of V H⁻¹ Vᵀ (+ λΛ): that is slower,
 and solves problems that are worse conditioned.
-Large p are reached through a sequence of increasing exponents.
+Every row reaches a large p through a sequence of increasing exponents.
 """
 
 import dataclasses
@@ -26,7 +26,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fwnet.functional import dual_exponent, lp_norm
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import (
     Target,
@@ -35,17 +34,19 @@ from fwnet.solvers.whitened import (
     cholesky_solve,
     dot,
     norm_gradient,
+    row_norm,
     weighted_gram,
 )
 
-PATH_START, PATH_RATIO = 3.0, 2.5
-PATH_TOL = 1e-2
+PATH_START, PATH_RATIO = 3.0, 1.6
+PATH_TOL = 0.05
 FLATTEST = 1e10  # bound on the inverse curvature of an entry, relative to that of the largest
 MAX_HALVINGS = 30
 CONJUGATE_TOL = 1e-7  # share of the squared residual that is noise in float32
 NOTHING = 1e-10  # relative change of the residual or norm that may be rounding
 RIDGE_STEPS = 12
-CONJUGATE_STEPS = (3, 4, 6, 9, 12, 16, 20, 25, 30, 40, 50, 60, 80, 100, 100, 100)  # per Newton step
+# Per Newton step.
+CONJUGATE_STEPS = (3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 40, 50, 60, 80, 100, 100, 100)
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class PrimalState(RowState):
     witness: Tensor  # the v that proved that the constraint binds, (rows, k)
     binds: Tensor  # (rows, 1)
     given_up: Tensor  # whether there were too many steps, (rows, 1)
-    rung: int
+    p: Tensor  # the exponent that the row has reached, (rows, 1)
 
 
 class PrimalNewton:
@@ -82,26 +83,21 @@ class PrimalNewton:
     ):
         self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
         self.direct = direct
-        self.path = [p]
-        while self.path[0] / PATH_RATIO > PATH_START:
-            self.path.insert(0, self.path[0] / PATH_RATIO)
+        self.p = self.first_p = p
+        while self.first_p / PATH_RATIO > PATH_START:
+            self.first_p /= PATH_RATIO
         self._low = white.to(torch.float32)
 
     def init(self, x: Tensor) -> PrimalState:
         """Start from the code of least L2 norm."""
         target = Target.of(x, self.radius, self.white.to(x.dtype))
         no = torch.zeros_like(target.radius, dtype=torch.bool)
-        return self._placed(
-            self._evaluate(target, target.white.analyze(target.x), target.x, no, rung=0)
-        )
+        p = torch.full_like(target.radius, self.first_p)
+        return self._placed(self._evaluate(target, target.white.analyze(target.x), target.x, no, p))
 
     def step(self, state: PrimalState, index: int) -> PrimalState:
-        """Take a Newton step with a line search, or go to the next exponent of the path."""
-        if state.rung < len(self.path) - 1 and self._solved(state, PATH_TOL, PATH_TOL).all():
-            # The balls grow with p: an exact code may be feasible now.
-            target, free = state.target, torch.zeros_like(state.binds)
-            exact = state.z + target.white.analyze(target.x - target.white.synthesize(state.z))
-            return self._placed(self._evaluate(target, exact, state.witness, free, state.rung + 1))
+        """Take a Newton step with a line search, at the next exponent where it is time for it."""
+        state = self._with_next_exponent(state)
         d = self._direct_step(state) if self.direct else self._iterative_step(state, index)
         along = torch.where(state.binds, 0.0, 1.0)
         d = d - along * state.target.white.analyze(state.target.white.synthesize(d))
@@ -112,10 +108,9 @@ class PrimalNewton:
 
     def finished(self, state: PrimalState) -> Tensor:
         """Return which rows have a small gap or norm_gap, or are left to direct steps."""
-        left = state.given_up.squeeze(-1)
-        if state.rung < len(self.path) - 1:
-            return left
-        return left | self._solved(state, self.tol, self.norm_tol)
+        at_the_end = (state.p >= self.p).squeeze(-1)
+        solved = self._solved(state, self.tol, self.norm_tol) & at_the_end
+        return solved | state.given_up.squeeze(-1)
 
     def answer(self, state: PrimalState) -> tuple[Tensor, Tensor]:
         """Return the code, and v or the witness.
@@ -125,11 +120,27 @@ class PrimalNewton:
         vanished = state.binds & (state.error <= self.tol)
         return state.target.answer(state.z, torch.where(vanished, state.witness, state.v))
 
+    def _with_next_exponent(self, state: PrimalState) -> PrimalState:
+        """Raise the exponent of the rows that are nearly solved."""
+        if self.first_p == self.p:
+            return state
+        ready = self._solved(state, PATH_TOL, PATH_TOL) & (state.p < self.p).squeeze(-1)
+        rows = ready.nonzero().squeeze(-1)
+        if not len(rows):
+            return state
+        part = state.select(rows)
+        # The balls grow with p: an exact code may be feasible now.
+        target, free = part.target, torch.zeros_like(part.binds)
+        exact = part.z + target.white.analyze(target.x - target.white.synthesize(part.z))
+        p = (part.p * PATH_RATIO).clamp(max=self.p)
+        return state.put(rows, self._placed(self._evaluate(target, exact, part.witness, free, p)))
+
+    @staticmethod
     def _evaluate(
-        self, target: Target, z: Tensor, witness: Tensor, binds: Tensor, rung: int
+        target: Target, z: Tensor, witness: Tensor, binds: Tensor, p: Tensor
     ) -> PrimalState:
         """Compute everything at z, after scaling z to the sphere where the constraint binds."""
-        p, white = self.path[rung], target.white
+        white = target.white
         norm, s, curvature = norm_gradient(z, p)
         z = torch.where(binds, z * (target.radius / norm), z)
         norm = torch.where(binds, target.radius, norm)
@@ -138,7 +149,7 @@ class PrimalNewton:
         weighted = residual / white.metric
         v = torch.where(binds, weighted, image)
         y = white.analyze(v)
-        dual_norm = lp_norm(y, dual_exponent(p)).unsqueeze(-1)
+        dual_norm = row_norm(y, p / (p - 1))
         error = dot(residual, weighted)
         xv = dot(target.x, v)
         reached = (xv - target.radius * dual_norm).clamp(min=0).square()
@@ -146,7 +157,7 @@ class PrimalNewton:
         gap = torch.where(binds, error - reached, 1 - xv / dual_norm / norm)
         no = torch.zeros_like(binds)
         return PrimalState(
-            target, z, norm, s, curvature, v, y, dual_norm, error, gap, witness, binds, no, rung
+            target, z, norm, s, curvature, v, y, dual_norm, error, gap, witness, binds, no, p
         )
 
     def _placed(self, state: PrimalState) -> PrimalState:
@@ -157,8 +168,9 @@ class PrimalNewton:
             return state
         rows = new.squeeze(-1).nonzero().squeeze(-1)
         target = state.target.select(rows)
-        start = _ridge(target, self.path[state.rung])
-        return state.put(rows, self._evaluate(target, start, state.v[rows], new[rows], state.rung))
+        p = state.p[rows]
+        start = _ridge(target, p)
+        return state.put(rows, self._evaluate(target, start, state.v[rows], new[rows], p))
 
     @staticmethod
     def _solved(state: PrimalState, tol: float, norm_tol: float) -> Tensor:
@@ -182,7 +194,7 @@ class PrimalNewton:
         """
         low = torch.float32
         white = self._low if self.white.shared else state.target.white.to(low)
-        p, binds, any_binds = self.path[state.rung], state.binds, bool(state.binds.any())
+        p, binds, any_binds = state.p.to(low), state.binds, bool(state.binds.any())
         multiplier = self._multiplier(state)
         h = (p - 1) * state.curvature.to(low)
         s, rank_one = state.s.to(low), 2 - p
@@ -244,7 +256,7 @@ class PrimalNewton:
 
     def _direct_step(self, state: PrimalState) -> Tensor:
         """Eliminate d and the change of λ from the Newton system, and factor what is left."""
-        p, white = self.path[state.rung], state.target.white
+        p, white = state.p, state.target.white
         z, norm, binds = state.z, state.norm, state.binds
         tiny = torch.finfo(z.dtype).tiny
         flat = state.curvature.clamp(min=tiny).reciprocal().clamp_(max=FLATTEST) / (p - 1)
@@ -279,7 +291,7 @@ class PrimalNewton:
             smaller |= (new <= old * (1 + NOTHING)) & (ahead.gap < 0.5 * before.gap)
             return smaller.squeeze(-1)
 
-        merged = self._evaluate(state.target, state.z + d, state.witness, state.binds, state.rung)
+        merged = self._evaluate(state.target, state.z + d, state.witness, state.binds, state.p)
         rows = (~fine(merged, state)).nonzero().squeeze(-1)  # with NaN
         size = 1.0
         for _ in range(MAX_HALVINGS):
@@ -288,7 +300,7 @@ class PrimalNewton:
             size /= 2
             part = state.select(rows)
             trial = self._evaluate(
-                part.target, part.z + size * d[rows], part.witness, part.binds, state.rung
+                part.target, part.z + size * d[rows], part.witness, part.binds, part.p
             )
             good = fine(trial, part)
             merged = merged.put(rows[good], trial.select(good.nonzero().squeeze(-1)))
@@ -298,7 +310,7 @@ class PrimalNewton:
         return merged.put(rows, dataclasses.replace(state, given_up=given_up).select(rows))
 
 
-def _ridge(target: Target, p: float) -> Tensor:
+def _ridge(target: Target, p: Tensor) -> Tensor:
     """Return the p = 2 code z(λ) = Vᵀ(x/(1 + λΛ)) with a p-norm near c."""
     low, high = (torch.full_like(target.radius, value) for value in (-40.0, 40.0))
 
@@ -307,6 +319,6 @@ def _ridge(target: Target, p: float) -> Tensor:
 
     for _ in range(RIDGE_STEPS):
         middle = 0.5 * (low + high)
-        long = lp_norm(code(middle), p).unsqueeze(-1) > target.radius
+        long = row_norm(code(middle), p) > target.radius
         low, high = torch.where(long, middle, low), torch.where(long, high, middle)
     return code(high)

@@ -49,7 +49,14 @@ class GradientState(RowState):
 
 @dataclass(frozen=True)
 class ProjectedGradient(BindableMethod):
-    """Accelerated projected gradient steps with restarts; float64 begins with float32."""
+    """Accelerated projected gradient steps with restarts; float64 begins with float32.
+
+    >>> import fwnet, torch
+    >>> x, D = torch.randn(10, 20), torch.randn(20, 30)
+    >>> method = fwnet.solvers.ProjectedGradient(max_steps=5000)
+    >>> fwnet.solve(x, D, fwnet.Simplex(), method=method).summary()
+    {'certified': 10}
+    """
 
     max_steps: int = 20_000
 

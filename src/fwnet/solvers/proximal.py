@@ -35,7 +35,14 @@ class ProximalState(RowState):
 
 @dataclass(frozen=True)
 class ISTA(BindableMethod):
-    """The iterative shrinkage-thresholding algorithm: error O(1/t)."""
+    """The iterative shrinkage-thresholding algorithm: error O(1/t).
+
+    >>> import fwnet, torch
+    >>> x, D = torch.randn(10, 5), torch.randn(5, 8)
+    >>> solution = fwnet.solve(x, D, fwnet.LpBall(1.0), method="ista", tol=1e-4)
+    >>> bool((solution.gap <= 1e-4 * 0.5 * x.square().sum(-1)).all())
+    True
+    """
 
     max_steps: int = 20_000
     accelerated: ClassVar[bool] = False
@@ -47,7 +54,15 @@ class ISTA(BindableMethod):
 
 @dataclass(frozen=True)
 class FISTA(ISTA):
-    """ISTA with momentum and restarts: error O(1/t²), linear where the problem allows."""
+    """ISTA with momentum and restarts: error O(1/t²), linear where the problem allows.
+
+    >>> import fwnet, torch
+    >>> x, D = torch.randn(10, 5), torch.randn(5, 8)
+    >>> first = fwnet.solve(x, D, fwnet.LpBall(1.0), method="fista", tol=1e-4)
+    >>> again = fwnet.solve(x, D, fwnet.LpBall(1.0), method="fista", tol=1e-4, start=first.code)
+    >>> bool(again.num_steps.sum() < first.num_steps.sum())
+    True
+    """
 
     accelerated: ClassVar[bool] = True
 

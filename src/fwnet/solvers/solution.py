@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -12,7 +13,12 @@ from torch import Tensor
 
 
 class Status(IntEnum):
-    """How the search for one code ended; `words` describes it."""
+    """How the search for one code ended; `words` describes it.
+
+    >>> from fwnet.solvers import Status
+    >>> Status.STEP_LIMIT.words
+    'step limit reached'
+    """
 
     CERTIFIED = 0
     OPTIMAL = 1
@@ -38,6 +44,29 @@ _WORDS = {
     Status.STOPPED: "stopped by the callback",
 }
 
+ADVICE = {
+    Status.OPTIMAL: "pass a larger tol, or a dictionary whose columns have similar lengths",
+    Status.STEP_LIMIT: "pass a larger max_steps or tol",
+    Status.STALLED: "pass float64 data, a larger tol, or a dictionary whose columns have similar "
+    "lengths",
+}
+
+
+class UncertifiedWarning(UserWarning):
+    """Some codes of a batch are not certified."""
+
+
+def uncertified(counts: Mapping[int, int], total: int) -> str:
+    """Return a sentence on how many codes are not certified, why, and what to do about it.
+
+    `counts` holds the number of codes for each status that is not CERTIFIED.
+    """
+    left = {Status(code): count for code, count in sorted(counts.items())}
+    reasons = "; ".join(f"{count} {status.words}" for status, count in left.items())
+    advice = [ADVICE[status] for status in left if status in ADVICE]
+    hint = f". What may help: {'; '.join(advice)}" if advice else ""
+    return f"{sum(left.values())} of {total} codes are not certified: {reasons}{hint}"
+
 
 @dataclass(frozen=True)
 class Solution:
@@ -53,6 +82,14 @@ class Solution:
         binds: Whether the constraint is proven to bind: no exact code is in the set.
         status_code: The `Status` of each sample as a small integer.
         num_steps: The number of steps each sample took.
+
+    >>> import fwnet, torch
+    >>> x = torch.tensor([[3.0, 4.0], [float("nan"), 1.0]])
+    >>> solution = fwnet.solve(x, None, fwnet.LpBall(p=2.0, radius=1.0))
+    >>> solution.status
+    array(['certified', 'x is not finite'], dtype=...)
+    >>> solution.certified, solution.code[0]
+    (tensor([ True, False]), tensor([0.6000, 0.8000]))
     """
 
     code: Tensor

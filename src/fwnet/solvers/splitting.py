@@ -48,6 +48,12 @@ class ADMM(BindableMethod):
         iterations_per_step: The number of iterations in a step. The gap is computed after each step
             (default 5).
         max_steps: The largest number of steps (default 2,000).
+
+    >>> import fwnet, torch
+    >>> x, D = torch.randn(10, 5), torch.randn(5, 8)
+    >>> solution = fwnet.solve(x, D, fwnet.LpBall(1.0), method="admm", tol=1e-2)
+    >>> bool((solution.gap <= 1e-2 * 0.5 * x.square().sum(-1)).all())
+    True
     """
 
     iterations_per_step: int = 5

@@ -169,10 +169,11 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return product.unsqueeze(-1)
 
 
-def norm_gradient(z: Tensor, p: float) -> tuple[Tensor, Tensor, Tensor]:
+def norm_gradient(z: Tensor, p: float | Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """N = ‖z‖_p, s = ∇N and w = (|z|/N)^(p−2) = |s|·N/|z|, for every row.
 
-    Magnitudes are taken relative to the largest of the row, whose powers cannot overflow.
+    p is one number or (rows, 1). Magnitudes are taken relative to the largest of the row, whose
+    powers cannot overflow.
     """
     a = z.abs()
     peak = a.amax(-1, keepdim=True)
@@ -182,6 +183,14 @@ def norm_gradient(z: Tensor, p: float) -> tuple[Tensor, Tensor, Tensor]:
     relative = dot(s, a).pow(1 / p)  # N over the peak
     s = torch.copysign(s, z).mul_(relative.pow(1 - p))
     return peak * relative, s, w.mul_(relative.pow(2 - p))
+
+
+def row_norm(z: Tensor, p: float | Tensor) -> Tensor:
+    """‖z‖_p for every row, (rows, 1), p being one number or (rows, 1)."""
+    a = z.abs()
+    peak = a.amax(-1, keepdim=True)
+    a /= peak.clamp(min=torch.finfo(z.dtype).tiny)
+    return peak * a.pow_(p).sum(-1, keepdim=True).pow(1 / p)
 
 
 def _times(rows: Tensor, matrix: Tensor, out: Tensor | None = None) -> Tensor:

@@ -1,7 +1,8 @@
 """A training on disk: settings, history and checkpoint. Nothing is pickled."""
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fwnet.errors import FwnetError
-from fwnet.files import write_whole
+from fwnet.files import locked_folder, write_whole
 from fwnet.models import Model, ModelFileError, read_weights, write_weights
 from fwnet.training.config import TrainingConfig
 
@@ -23,7 +24,12 @@ STATE, HISTORY, CONFIG, MODEL = (
 
 
 class TrainingError(FwnetError):
-    """A training that cannot start or continue."""
+    """A training that cannot start or continue.
+
+    >>> import fwnet
+    >>> issubclass(fwnet.training.TrainingError, ValueError)
+    True
+    """
 
 
 @dataclass
@@ -93,10 +99,22 @@ class TrainingFolder:
                 f"{self.path} already has a {used[0]}: {resumed}start over with --force"
             )
 
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder, and keep other processes out of it."""
+        with contextlib.ExitStack() as held:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                held.enter_context(locked_folder(self.path))
+            except BlockingIOError as error:
+                raise TrainingError(f"another process is at work in {self.path}") from error
+            except OSError as error:
+                raise TrainingError(f"cannot write to {self.path}: {error.strerror}") from error
+            yield
+
     def prepare(self, config: TrainingConfig, *, resume: bool) -> None:
-        """Make the folder; without `resume`, delete an earlier run."""
+        """Without `resume`, delete an earlier run."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
             if not (resume and self.has_checkpoint):
                 for name in (STATE, HISTORY, MODEL):
                     (self.path / name).unlink(missing_ok=True)

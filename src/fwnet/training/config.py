@@ -16,7 +16,15 @@ from fwnet.progress import ProgressCallback, silent
 
 
 class ConfigError(FwnetError):
-    """A setting that is not valid; the message says what was expected."""
+    """A setting that is not valid; the message says what was expected.
+
+    >>> from fwnet.training import ConfigError, TrainingConfig
+    >>> try:
+    ...     TrainingConfig(num_epochs=0)
+    ... except ConfigError as error:
+    ...     print(error)
+    num_epochs ...
+    """
 
 
 def _setting(default: Any, explanation: str) -> Any:
@@ -28,6 +36,10 @@ class TrainingConfig:
     """How to train; the same settings give the same weights.
 
     Every field is a key of the TOML file and an option of `fwnet train`.
+
+    >>> from fwnet.training import TrainingConfig
+    >>> TrainingConfig(num_epochs=10, learning_rate=0.01).schedule
+    'cosine'
     """
 
     num_epochs: int = _setting(100, "Number of epochs.")
@@ -150,6 +162,11 @@ class TrainingRun:
         checkpoint_seconds: Seconds between checkpoints: the most work that a kill loses.
         progress: Called a few times per second and after every epoch.
         warn: Called with a line for every problem that does not stop the training.
+
+    >>> from fwnet.training import TrainingRun
+    >>> run = TrainingRun(folder="mynet", device="cpu", progress=lambda now: print(now.stage))
+    >>> run.resume
+    False
     """
 
     folder: str | Path | None = None

@@ -1,5 +1,6 @@
 """The one training loop."""
 
+import contextlib
 import math
 import time
 from collections.abc import Mapping
@@ -24,7 +25,17 @@ STEPS_BETWEEN_CLOCKS = 20  # with several processes, which have to agree
 
 
 class DivergedError(TrainingError):
-    """The loss, a weight or a validation figure is no longer finite."""
+    """The loss, a weight or a validation figure is no longer finite.
+
+    >>> import fwnet, torch
+    >>> from fwnet.training import CodeRegression, TrainingConfig, train
+    >>> task = CodeRegression(torch.full((10, 4), float("nan")), torch.zeros(10, 8))
+    >>> try:
+    ...     train(fwnet.FWNet(4, 8, num_layers=2), task, TrainingConfig(num_epochs=1, batch_size=5))
+    ... except fwnet.training.DivergedError:
+    ...     print("the loss is no longer finite")
+    the loss is no longer finite
+    """
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,14 @@ class TrainingResult:
         history: One record per epoch: step, epoch, loss, learning_rate, validation, p, gamma, …
         seconds: Duration of the training, over all its runs.
         best_epoch: The epoch whose weights the model has, if there was a validation.
+
+    >>> import fwnet
+    >>> from fwnet.training import CodeRegression, TrainingConfig, train
+    >>> data = fwnet.data.synthetic_codes(num_train=200, num_test=0)
+    >>> task = CodeRegression(data.signals, data.codes)
+    >>> result = train(fwnet.FWNet(50, 100, num_layers=2), task, TrainingConfig(num_epochs=3))
+    >>> [record["epoch"] for record in result.history]
+    [1, 2, 3]
     """
 
     history: list[dict[str, Any]]
@@ -70,6 +89,15 @@ def train(
         notes: What the model file should say besides settings and figures.
 
     Raises `DivergedError` when the loss is no longer finite; the last good checkpoint is kept.
+
+    >>> import fwnet
+    >>> from fwnet.training import CodeRegression, TrainingConfig, train
+    >>> data = fwnet.data.synthetic_codes(num_train=500, num_test=0).scaled()
+    >>> net = fwnet.FWNet.from_dictionary(data.dictionary, num_layers=2, radius=5.0, p=2.0)
+    >>> task = CodeRegression(data.signals, data.codes)
+    >>> result = train(net, task, TrainingConfig(num_epochs=5, learning_rate=0.03))
+    >>> result.history[-1]["loss"] < result.history[0]["loss"], bool(net.p < 2)
+    (True, True)
     """
     run = run or TrainingRun()
     processes = Processes(torch.device(run.device))
@@ -90,29 +118,32 @@ def train(
         )
         folder.check_unasked(resume=run.resume, force=run.force)
         processes.wait()  # until all have checked, before the first one changes anything
-        if processes.is_first:
-            folder.prepare(config, resume=run.resume)
-        processes.wait()
-    model.to(processes.device).train()
-    if processes.device.type == "cuda":  # where convolutions are faster with channels last
-        model.to(memory_format=torch.channels_last)
-    training = _Training(
-        model, task.to(processes.device), config, processes, rows, folder, keep_best, patience
-    )
-    training.restore()
-    with matrix_precision(config):
-        result = training.go(run.checkpoint_seconds, run.progress)
-    model.eval()
-    if folder is not None and processes.is_first:
-        last = result.history[-1] if result.history else {}
-        about = {
-            "settings": config.as_dict(),
-            "seconds": round(result.seconds, 1),
-            "num_processes": processes.count,
-            "last_epoch": {k: v for k, v in last.items() if k != "seconds"},
-            **(notes or {}),
-        }
-        model.save(folder.path / MODEL, about)
+    with contextlib.ExitStack() as held:
+        if folder is not None:
+            if processes.is_first:
+                held.enter_context(folder.locked())
+                folder.prepare(config, resume=run.resume)
+            processes.wait()
+        model.to(processes.device).train()
+        if processes.device.type == "cuda":  # where convolutions are faster with channels last
+            model.to(memory_format=torch.channels_last)
+        training = _Training(
+            model, task.to(processes.device), config, processes, rows, folder, keep_best, patience
+        )
+        training.restore()
+        with matrix_precision(config):
+            result = training.go(run.checkpoint_seconds, run.progress)
+        model.eval()
+        if folder is not None and processes.is_first:
+            last = result.history[-1] if result.history else {}
+            about = {
+                "settings": config.as_dict(),
+                "seconds": round(result.seconds, 1),
+                "num_processes": processes.count,
+                "last_epoch": {k: v for k, v in last.items() if k != "seconds"},
+                **(notes or {}),
+            }
+            model.save(folder.path / MODEL, about)
     return result
 
 

@@ -37,6 +37,16 @@ class NoiseLevelTask(RestorationTask):
     stays hurts about twice as much as detail that goes.
 
     Arguments are those of `RestorationTask`; the restoration is a `Denoising`.
+
+    >>> import fwnet
+    >>> from skimage.data import camera
+    >>> images = fwnet.data.ImageSet.of([camera()[:, :, None]], ["camera"])
+    >>> restoration = fwnet.restoration.Denoising((0.0, 1.0))
+    >>> task = fwnet.training.NoiseLevelTask(restoration, images, crop_size=96)
+    >>> config = fwnet.training.TrainingConfig(batch_size=4)
+    >>> seen, wanted, sigma = task.batch(0, slice(None), config)
+    >>> len(seen), sigma.shape
+    (4, torch.Size([4]))
     """
 
     shown = ShownFigure("error of the noise level", "%", lambda error: 100 * error)
@@ -79,6 +89,22 @@ class NoiseLevelReport:
         network: The trained network.
         images: The images it was trained and validated with.
         training: History, seconds, and the epoch whose weights were kept: the last one.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> from skimage.data import camera
+    >>> Path("photos").mkdir()
+    >>> Image.fromarray(camera()).save("photos/camera.png")
+    >>> report = fwnet.training.train_noise_level(
+    ...     fwnet.models.NoiseLevelNet(in_channels=1),
+    ...     "photos",
+    ...     fwnet.training.TrainingRun("mynet"),
+    ...     settings={"num_epochs": 1, "batch_size": 4},
+    ...     steps_per_epoch=2,
+    ... )
+    >>> len(report.training.history)
+    1
     """
 
     model_path: Path
@@ -101,6 +127,22 @@ def train_noise_level(
     """Train a network to tell the effective noise level of photos (`effective_sigma`).
 
     Arguments are those of `train_restoration`.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> from skimage.data import camera
+    >>> Path("photos").mkdir()
+    >>> Image.fromarray(camera()).save("photos/camera.png")
+    >>> report = fwnet.training.train_noise_level(
+    ...     fwnet.models.NoiseLevelNet(in_channels=1),
+    ...     "photos",
+    ...     fwnet.training.TrainingRun("mynet"),
+    ...     settings={"num_epochs": 1, "batch_size": 4},
+    ...     steps_per_epoch=2,
+    ... )
+    >>> report.model_path.as_posix()
+    'mynet/model.safetensors'
     """
     if run.folder is None:
         raise ConfigError("run.folder must be a folder for the trained network, got None")

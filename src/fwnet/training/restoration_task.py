@@ -18,7 +18,12 @@ VALIDATED_SIDE = 320  # pixels: only the middle of larger validation images is u
 
 
 def decibels(error: float) -> float:
-    """20·log₁₀(255/e): the PSNR of an error e in gray levels."""
+    """20·log₁₀(255/e): the PSNR of an error e in gray levels.
+
+    >>> from fwnet.training import decibels
+    >>> round(decibels(25.5), 6)
+    20.0
+    """
     return 20 * math.log10(255 / error) if error else math.inf
 
 
@@ -33,6 +38,14 @@ class RestorationTask(Task):
         validation: Images to validate with, if any.
         crop_size: Side of a crop of the clean images; None for that of the restoration.
         crops_per_epoch: The number of crops in an epoch.
+
+    >>> import fwnet
+    >>> from skimage.data import camera
+    >>> images = fwnet.data.ImageSet.of([camera()[:, :, None]], ["camera"])
+    >>> restoration = fwnet.restoration.Denoising(25 / 255)
+    >>> task = fwnet.training.RestorationTask(restoration, images, crops_per_epoch=640)
+    >>> task.steps_per_epoch(fwnet.training.TrainingConfig(batch_size=64))
+    10
     """
 
     shown = ShownFigure("PSNR of validation images", "dB", decibels)

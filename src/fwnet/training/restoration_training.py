@@ -54,6 +54,25 @@ class RestorationReport:
         training: History, seconds, and the epoch whose weights were kept: the last one.
         validation_psnr: Mean PSNR of the validation images in dB; None without such images.
         baseline_psnr: The same without a network.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> from skimage.data import camera
+    >>> Path("photos").mkdir()
+    >>> for name, part in {"left": camera()[:, :256], "right": camera()[:, 256:]}.items():
+    ...     Image.fromarray(part).save(f"photos/{name}.png")
+    >>> report = fwnet.training.train_restoration(
+    ...     fwnet.restoration.Upscaling(3),
+    ...     fwnet.ConvFWNet(num_layers=2, channels=4, scale=3),
+    ...     "photos",
+    ...     fwnet.training.TrainingRun("mynet"),
+    ...     settings={"num_epochs": 1, "batch_size": 4},
+    ...     steps_per_epoch=3,
+    ...     validation=1,
+    ... )
+    >>> len(report.training.history), report.baseline_psnr > 15
+    (1, True)
     """
 
     model_path: Path
@@ -96,6 +115,23 @@ def train_restoration(
 
     Raises a `ValueError` (`DataError`, `ConfigError`, `TrainingError`) for input that does not fit,
     most of them before images are read.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> from skimage.data import camera
+    >>> Path("photos").mkdir()
+    >>> Image.fromarray(camera()).save("photos/camera.png")
+    >>> report = fwnet.training.train_restoration(
+    ...     fwnet.restoration.Denoising(25 / 255),
+    ...     fwnet.ConvFWNet(num_layers=2, channels=4),
+    ...     "photos",
+    ...     fwnet.training.TrainingRun("mynet"),
+    ...     settings={"num_epochs": 1, "batch_size": 4},
+    ...     steps_per_epoch=3,
+    ... )
+    >>> report.model_path.as_posix()
+    'mynet/model.safetensors'
     """
     check_integer("steps_per_epoch", steps_per_epoch)
     if validation is not None:

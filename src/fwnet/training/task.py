@@ -25,6 +25,10 @@ class ShownFigure:
         unit: The unit after a number.
         scale: Converts the figure to the number that is shown.
         loss_factor: Factor from the loss to the figure, if they are proportional.
+
+    >>> from fwnet.training import ShownFigure
+    >>> ShownFigure("test error", "%", scale=lambda rate: 100 * rate).text(0.034)
+    '3.4 %'
     """
 
     name: str
@@ -41,6 +45,10 @@ class Task(ABC):
     """Data and loss. A batch depends only on the settings and the number of the step.
 
     So a stopped training continues exactly where it was.
+
+    >>> import fwnet
+    >>> issubclass(fwnet.training.CodeRegression, fwnet.training.Task)
+    True
     """
 
     shown: ClassVar[ShownFigure] = ShownFigure("figure")
@@ -149,6 +157,11 @@ class CodeRegression(Pairs):
 
     The loss is half the sum over the entries of a code (Caffe's Euclidean loss); `validate` returns
     `fwnet.metrics.code_error`, the sum.
+
+    >>> import fwnet, torch
+    >>> task = fwnet.training.CodeRegression(torch.randn(50, 10), torch.randn(50, 20))
+    >>> task.loss(fwnet.FWNet(10, 20, num_layers=2), torch.randn(5, 10), torch.randn(5, 20)).shape
+    torch.Size([])
     """
 
     shown = ShownFigure("error per sample", loss_factor=2.0)
@@ -176,6 +189,16 @@ class Classification(Pairs):
 
     The other arguments are those of `Pairs`: x of shape (count, n), y of shape (count,), integers
     from 0.
+
+    >>> import fwnet
+    >>> from fwnet.models import CodeClassifier
+    >>> from fwnet.training import Classification, TrainingConfig, train
+    >>> digits = fwnet.data.small_digits()
+    >>> net = CodeClassifier.on(fwnet.FWNet(64, 100, num_layers=2, radius=5.0), num_classes=10)
+    >>> task = Classification(digits.images, digits.labels)
+    >>> result = train(net, task, TrainingConfig(num_epochs=3, learning_rate=0.01))
+    >>> fwnet.metrics.error_rate(net(digits.test_images), digits.test_labels).item() < 0.2
+    True
     """
 
     shown = ShownFigure("error rate")

@@ -28,6 +28,11 @@ class Sample:
     Attributes:
         places: Channel, row and column of each.
         values: The output there.
+
+    >>> import fwnet
+    >>> sample = fwnet.zoo.find_card("conv_fwnet_t4.denoise_gray_s25").sample
+    >>> len(sample.places) == len(sample.values)
+    True
     """
 
     places: list[list[int]]
@@ -56,6 +61,11 @@ class Card:
         num_bytes: The size of the file.
         sha256: The digest of the file.
         sample: Outputs that the model must give on every machine.
+
+    >>> import fwnet
+    >>> card = fwnet.zoo.find_card("conv_fwnet_t4.denoise_gray_s25")
+    >>> card.model, card.trained_for, card.num_parameters
+    ('ConvFWNet', {'sigma': 25, 'color': False}, 111749)
     """
 
     name: str
@@ -103,6 +113,11 @@ class TrainedModel:
         name: Its name, or the path of its file.
         facts: What it was trained for: "task", "sigma", "scale", "color"; from the card of a
             shipped model, or the notes of a file.
+
+    >>> import fwnet
+    >>> trained = fwnet.zoo.load_trained("conv_fwnet_t4.upscale_x3")
+    >>> trained.name, trained.facts["scale"], trained.model.scale
+    ('conv_fwnet_t4.upscale_x3', 3, 3)
     """
 
     model: Model
@@ -126,6 +141,11 @@ def list_models(task: str | None = None, folder: Path = SHIPPED) -> list[Card]:
     Args:
         task: Only models for this task: "denoise" or "upscale".
         folder: Another folder of models.
+
+    >>> import fwnet
+    >>> names = [card.name for card in fwnet.list_models("upscale")]
+    >>> "conv_fwnet_t19.upscale_x3" in names
+    True
     """
     cards = [Card.read(card_path(name, folder)) for name in _names(folder)]
     tasks = sorted({card.task for card in cards})
@@ -135,7 +155,13 @@ def list_models(task: str | None = None, folder: Path = SHIPPED) -> list[Card]:
 
 
 def find_card(name: str, folder: Path = SHIPPED) -> Card:
-    """Return the card of a model. An unknown name raises an error that suggests similar names."""
+    """Return the card of a model. An unknown name raises an error that suggests similar names.
+
+    >>> import fwnet
+    >>> card = fwnet.zoo.find_card("conv_fwnet_t20.denoise_color")
+    >>> card.data_license
+    'BSDS500: research and education that is not commercial'
+    """
     if name not in _names(folder):
         raise _unknown(f"no model is called {name!r}", name, folder)
     return Card.read(card_path(name, folder))
@@ -152,6 +178,13 @@ def load_model(
             the dtype of the file.
         device: Where to put it.
         folder: Another folder of models to look for names in.
+
+    >>> import fwnet, torch
+    >>> net = fwnet.load_model("conv_fwnet_t4.denoise_gray_s25")
+    >>> with torch.no_grad():
+    ...     clean = net(torch.rand(1, 1, 32, 32))
+    >>> clean.shape, net.num_layers
+    (torch.Size([1, 1, 32, 32]), 4)
     """
     return load_trained(name_or_path, device, folder).model
 
@@ -159,7 +192,13 @@ def load_model(
 def load_trained(
     name_or_path: str | Path, device: str | torch.device = "cpu", folder: Path = SHIPPED
 ) -> TrainedModel:
-    """Load a trained model with what is known about it; arguments are those of `load_model`."""
+    """Load a trained model with what is known about it; arguments are those of `load_model`.
+
+    >>> import fwnet
+    >>> trained = fwnet.zoo.load_trained("conv_fwnet_t4.denoise_gray_s25")
+    >>> trained.facts["task"], trained.facts["sigma"]
+    ('denoise', 25)
+    """
     chosen = choose_device(device)
     path, name = Path(name_or_path), str(name_or_path)
     if isinstance(name_or_path, Path) or name not in _names(folder):

@@ -46,6 +46,17 @@ def ship(
         folder: The folder to write to.
         facts: Fields of the card: trained_for, summary, data, data_license, command, seconds,
             hardware, figures. Those not given are taken from the notes of the file.
+
+    >>> import fwnet
+    >>> from pathlib import Path
+    >>> fwnet.ConvFWNet(2, 3).save("mine.safetensors")
+    >>> facts = dict.fromkeys(("summary", "data", "data_license", "command", "hardware"), "none")
+    >>> card = fwnet.zoo.ship(
+    ...     "mine.safetensors", "conv_fwnet_t2.denoise_mine", folder=Path("zoo"),
+    ...     trained_for={"sigma": 25}, figures={}, seconds=0, **facts
+    ... )
+    >>> type(fwnet.load_model(card.name, folder=Path("zoo"))).__name__
+    'ConvFWNet'
     """
     path = Path(path)
     about, weights = read_model(path)
