@@ -975,8 +975,8 @@ FAULTS = [
     ),
     Fault(
         "sets/k_support_ball.py",
-        "spent = shared | (left == 0) | (last == SMALLEST)",
-        "spent = left <= left",
+        "torch.where(part, a - threshold, 0.0)",
+        "torch.where(part, a, 0.0)",
         "tests/sets/test_sets.py::TestKSupportBall",
     ),
     Fault(

@@ -166,6 +166,16 @@ def test_k_support_projection_with_fewer_entries_than_k():
     assert (z[2] == 0).all()
 
 
+@pytest.mark.parametrize("radius", [0.02, 0.3, 2.0])
+def test_k_support_the_quick_search_agrees_with_the_certain_one(radius):
+    ball = fwnet.KSupportBall(5, radius)
+    a = torch.rand(2000, 40, dtype=torch.float64)
+    a /= a.amax(-1, keepdim=True)
+    target = torch.full((2000, 1), radius, dtype=torch.float64)
+    quick, certain = ball._multiplier(a, target), ball._bracketed(a, target)
+    torch.testing.assert_close(quick[0], certain[0], rtol=1e-9, atol=1e-9)
+
+
 def test_sorted_l1_gives_correlated_entries_one_magnitude():
     z = fwnet.SortedL1Ball([3.0, 2.0, 1.0]).project(torch.tensor([[2.0, -1.9, 0.3]]))
     assert z[0, 0] == -z[0, 1]
