@@ -23,6 +23,7 @@ FIGURES = {
     "codes/plot_pool_p": "pool_p.png",
     "codes/plot_radius": "radius.png",
     "images/plot_denoise": "denoising.jpg",
+    "images/plot_real_photos": "real_photos.jpg",
     "images/plot_upscale": "upscaling.jpg",
     "networks/plot_learn_p_from_codes": "learning.png",
 }

@@ -25,7 +25,7 @@ noisy = (photo + noise).round().clip(0, 255).astype(np.uint8)
 # An array of 8 bits gives an array of 8 bits. The estimate is on the scale 0 to 1, like `sigma`.
 
 clean = fwnet.denoise(noisy)
-print(f"estimated σ: {255 * fwnet.imaging.estimate_noise(noisy):.1f} of 255")
+print(f"estimated σ: {255 * fwnet.imaging.noise_level(noisy):.1f} of 255")
 
 # %%
 # PSNR compares with the photo before the noise was added. Higher is better.

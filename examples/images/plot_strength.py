@@ -17,7 +17,7 @@ photo = chelsea()[20:260, 80:320]
 noise = np.random.default_rng(0).normal(0, 20, photo.shape)
 noisy = (photo + noise).round().clip(0, 255).astype(np.uint8)
 
-sigma = fwnet.imaging.estimate_noise(noisy)
+sigma = fwnet.imaging.noise_level(noisy)
 figure, axes = plt.subplots(1, 5, figsize=(12, 2.9), layout="constrained")
 for axis, strength in zip(axes, (0, 0.5, 1, 1.5, 2), strict=True):
     clean = fwnet.denoise(noisy, sigma=sigma, strength=strength)

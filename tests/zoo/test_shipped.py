@@ -8,9 +8,9 @@ import torch
 from typer.testing import CliRunner
 
 import fwnet
-from fwnet.cli import app, train_images
+from fwnet.cli import app, train_images, train_noise
 from fwnet.errors import FwnetError
-from fwnet.models import ImageModel, read_model
+from fwnet.models import ImageModel, NoiseLevelNet, read_model
 from fwnet.zoo import list_models
 from fwnet.zoo.shelf import SHIPPED, weights_path
 from fwnet.zoo.shipping import KEPT, NAME, TEXTS, sample_output
@@ -54,7 +54,7 @@ def test_the_file_is_the_one_that_the_card_describes(card):
 @each
 def test_it_loads_ready_for_use(card):
     model = fwnet.load_model(card.name)
-    assert isinstance(model, ImageModel)
+    assert isinstance(model, NoiseLevelNet if card.task == "noise" else ImageModel)
     assert type(model).__name__ == card.model
     assert not model.training
     assert {w.dtype for w in model.parameters()} == {torch.float32}
@@ -62,6 +62,9 @@ def test_it_loads_ready_for_use(card):
     assert model.num_parameters == card.num_parameters
     assert model.multiply_adds == card.multiply_adds
     assert model.in_channels == (3 if "color" in card.name else 1)
+    if card.task == "noise":
+        assert card.trained_for == {"color": model.in_channels == 3}
+        return
     _, _, variant = card.name.partition("_x" if card.task == "upscale" else "_s")
     assert model.scale == (int(variant[0]) if card.task == "upscale" else 1)
     if card.task == "upscale":
@@ -80,18 +83,23 @@ def test_its_command_trains_such_a_network(card, monkeypatch):
     trained = []
 
     def stop(restoration, network, data, run, *, settings, **options):
-        trained.append((restoration, network, settings))
+        trained.append((restoration.facts, network, settings))
+        raise FwnetError("stopped")
+
+    def stop_noise(network, data, run, *, settings, **options):
+        trained.append(({"color": network.in_channels == 3}, network, settings))
         raise FwnetError("stopped")
 
     monkeypatch.setattr(train_images, "train_restoration", stop)
+    monkeypatch.setattr(train_noise, "train_noise_level", stop_noise)
     command, *_ = card.command.split(" && ")
     assert CliRunner().invoke(app, shlex.split(command)[1:]).exit_code == 2
-    ((restoration, network, settings),) = trained
+    ((facts, network, settings),) = trained
     model = fwnet.load_model(card.name)
     assert type(network) is type(model)
     assert network.config == model.config
-    assert restoration.facts.items() >= card.trained_for.items()
-    assert {"num_epochs", "seed", "compile"} <= settings.keys()
+    assert facts.items() >= card.trained_for.items()
+    assert {"num_epochs", "seed"} <= settings.keys()
 
 
 @each

@@ -21,7 +21,7 @@ from fwnet.data.images import (
     to_gray,
     to_luma,
 )
-from fwnet.data.pairs import estimate_shift, match_pairs, read_pair
+from fwnet.data.pairs import camera_pairs, estimate_shift, match_pairs, read_pair
 from fwnet.data.seeds import keyed_generator
 from fwnet.data.super_resolution import set5_files, set14_files, t91_files
 from fwnet.data.synthetic import SyntheticCodes, synthetic_codes
@@ -38,6 +38,7 @@ __all__ = [
     "berkeley_files",
     "berkeley_training_files",
     "berkeley_validation_files",
+    "camera_pairs",
     "estimate_shift",
     "image_files",
     "keyed_generator",

@@ -11,7 +11,7 @@ from posixpath import normpath
 from fwnet.errors import FwnetError
 
 DATA_VARIABLE = "FWNET_DATA"
-DATA_SETS = ("bsds500", "mnist", "set5", "set14", "t91")  # the names of their folders
+DATA_SETS = ("bsds500", "mnist", "polyu", "set5", "set14", "t91")  # the names of their folders
 
 
 class DataError(FwnetError):

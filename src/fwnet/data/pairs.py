@@ -6,13 +6,33 @@ from pathlib import Path
 
 import numpy as np
 
-from fwnet.data.folders import DataError
+from fwnet.data.folders import DATA_VARIABLE, DataError, data_folder
 from fwnet.data.images import image_files
 
 NOISY_WORDS, CLEAN_WORDS = ("noisy", "real"), ("clean", "mean", "gt")
 SEPARATORS = "/_. -"
 SHIFT_SIDE = 512  # pixels: only the middle of larger images is compared
 SHIFT_GAIN = 0.8  # a shift must lower the squared difference to this; by chance it falls to 0.84
+
+
+def camera_pairs(folder: str | Path | None = None) -> dict[Path, Path]:
+    """Return the noisy shot of each clean mean: the 55 pairs of Canon cameras of the PolyU set.
+
+    folder: That of the cropped images, or its parent. Default: $FWNET_DATA/polyu. They are for
+        non-commercial use and not downloaded.
+    """
+    found = data_folder("polyu", folder)
+    if found is None:
+        raise DataError(
+            "expected the cropped images of the PolyU set (github.com/csjunxu/"
+            "PolyU-Real-World-Noisy-Images-Dataset, *_real.JPG and *_mean.JPG): copy them to a "
+            f"folder polyu, and set {DATA_VARIABLE} to its parent"
+        )
+    return {
+        clean: noisy
+        for clean, noisy in match_pairs(found, found)[0].items()
+        if clean.name.startswith("Canon")
+    }
 
 
 def match_pairs(noisy: Path, clean: Path) -> tuple[dict[Path, Path], list[Path]]:

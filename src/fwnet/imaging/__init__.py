@@ -1,6 +1,7 @@
 """From image to image: restorations by networks, and the classical methods beside them."""
 
 from fwnet.imaging.noise import estimate_noise
+from fwnet.imaging.photo_noise import noise_level
 from fwnet.imaging.pixels import ImageError, Pixels
 from fwnet.imaging.restored_files import FailedFile, RestoredFile, restore_files
 from fwnet.imaging.restorer import Restored, Restorer, denoise, restore, upscale
@@ -14,6 +15,7 @@ __all__ = [
     "Restorer",
     "denoise",
     "estimate_noise",
+    "noise_level",
     "restore",
     "restore_files",
     "upscale",

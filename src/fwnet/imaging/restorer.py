@@ -16,7 +16,7 @@ from fwnet.checks import check_integer
 from fwnet.hardware import choose_device, full_precision
 from fwnet.imaging.color import gray_to_luma, luma_to_gray, rgb_to_ycbcr, ycbcr_to_rgb
 from fwnet.imaging.metadata import read_metadata
-from fwnet.imaging.noise import estimate_noise
+from fwnet.imaging.photo_noise import noise_level
 from fwnet.imaging.pixels import (
     AnyImage,
     ImageError,
@@ -253,7 +253,7 @@ class Restorer:
         if not network.model.noise_level_input or network.restoration.sigma is not None:
             return network.restoration.sigma if network.model.noise_level_input else None
         opaque = None if pixels.alpha is None else pixels.alpha > 0
-        return estimate_noise(pixels.colors, opaque)
+        return noise_level(pixels.colors, opaque, device=self.device)
 
     def _network_for(self, channels: int, lossy: bool = False) -> _Network:
         network = self._only or self._default(channels, lossy)
@@ -356,8 +356,8 @@ def denoise(
             noise, and results are in [0, 1]. PIL modes that cannot hold the result are converted:
             1 to L, P and CMYK to RGB, a transparent color to alpha.
         sigma: The standard deviation of the noise on the scale of [0, 1], also for integers:
-            25/255. None to estimate it for every image of a batch (`estimate_noise`). A network
-            for one noise level does not use it.
+            25/255. None to estimate it for every image of a batch (`fwnet.imaging.noise_level`). A
+            network for one noise level does not use it.
         model: A name from `fwnet.list_models`, the path of a file that `Model.save` wrote, or an
             `ImageModel`. None for a network for gray or for color, by the image; a color image with
             equal channels counts as gray. A network for gray images is applied to each channel of a

@@ -73,7 +73,8 @@ NOTES = """
 
 [bold]fwnet denoise 'scans/*.tif' logo.png clean/[/bold]   several files into a folder
 
-The shipped networks were trained for Gaussian noise that is independent in every pixel.
+The level is found for the noise of cameras and JPEG files too (docs/real_photos.md). A photo \
+without visible noise is nearly unchanged.
 
 The size is kept. Bits per channel, transparency, EXIF, color profile and dots per inch are kept \
 where the output format can store them.
@@ -97,8 +98,9 @@ crops of them at every step.
 [bold]fwnet train denoise --noisy shots --clean means --start conv_fwnet_t20.denoise_color \
 -o mynet[/bold]
 
-Real noise is different. If you have pairs, such as one shot and the mean of many, the network \
-learns from them instead. Starting from a shipped network helps; with few pairs, add \
+Real noise is different. With --camera, half of the crops get noise as cameras make it, and the \
+network is told its effective level. If you have pairs, such as one shot and the mean of many, the \
+network learns from them instead. Starting from a shipped network helps; with few pairs, add \
 --learning-rate 0.0005.
 
 Two files are a pair if they have the same name, whatever the suffix, in the same subfolder. The \

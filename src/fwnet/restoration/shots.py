@@ -15,7 +15,7 @@ WIDEST = 6  # pixels: reach of a blur
 OCTAVES = 5  # smooth noise has parts of 1, 2, 4, 8 and 16 pixels
 GRAY = (0.299, 0.587, 0.114)
 # Shares of shots without noise, with white noise, with smooth noise, and of a Bayer sensor.
-SHARES = (0.15, 0.25, 0.4, 0.2)
+SHARES = (0.25, 0.25, 0.3, 0.2)
 NONE, WHITE, SMOOTH, BAYER = range(4)
 # A sensor measures one color per pixel, green at every other one; the rest is interpolated.
 GREEN_FILTER = ((0, 0.25, 0), (0.25, 1, 0.25), (0, 0.25, 0))

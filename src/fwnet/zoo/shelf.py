@@ -45,7 +45,7 @@ class Card:
 
     Attributes:
         name: architecture_tT.task_variant, such as conv_fwnet_t4.denoise_gray_s25.
-        task: The name of the restoration: "denoise" or "upscale".
+        task: What it is for: "denoise", "upscale", or "noise", to tell the noise level.
         trained_for: Its facts: "sigma" (a number or an interval, 0 to 255), "color", "scale".
         summary: One line.
         model: The class in the registry.
@@ -139,7 +139,7 @@ def list_models(task: str | None = None, folder: Path = SHIPPED) -> list[Card]:
     """Return the cards of all shipped models, sorted by name.
 
     Args:
-        task: Only models for this task: "denoise" or "upscale".
+        task: Only models for this task: "denoise", "upscale" or "noise".
         folder: Another folder of models.
 
     >>> import fwnet

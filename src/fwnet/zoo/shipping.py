@@ -14,7 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fwnet.models import ImageModel, ModelFileError, load_model, read_model, write_model
+from fwnet.models import (
+    ImageModel,
+    ModelFileError,
+    NoiseLevelNet,
+    load_model,
+    read_model,
+    write_model,
+)
 from fwnet.zoo.shelf import SHIPPED, Card, Sample, card_path, weights_path
 
 NAME = re.compile(r"[a-z0-9_]+_t[0-9]+\.[a-z0-9_]+")
@@ -75,7 +82,7 @@ def ship(
         file = Path(temporary) / path.name
         write_model(file, about, with_kernels(weights, kernels))
         model, data = load_model(file, dtype=torch.float32), file.read_bytes()
-    if not isinstance(model, ImageModel):
+    if not isinstance(model, ImageModel | NoiseLevelNet):
         raise ModelFileError(f"{path} must hold an image model, got a {about['model']}")
     card = Card(
         name=name,
@@ -135,16 +142,19 @@ def sample_image(channels: int) -> Tensor:
     return ((ramp + squares + noise) / 128).unsqueeze(0)
 
 
-def sample_output(model: ImageModel) -> Tensor:
-    """Return the output of a model for it, (channels, 24, 24)."""
+def sample_output(model: ImageModel | NoiseLevelNet) -> Tensor:
+    """Return the output of a model for it, (channels, 24, 24); (1, 1, 1) if it is a number."""
     x = sample_image(model.in_channels)
     with torch.no_grad():
+        if isinstance(model, NoiseLevelNet):
+            return model.pooled(model.features(x))[:, None, None]
         y: Tensor = model(x, SIGMA if model.noise_level_input else None)
     return y[0]
 
 
-def sample_of(model: ImageModel) -> Sample:
+def sample_of(model: ImageModel | NoiseLevelNet) -> Sample:
     """Return the part of the output that a card keeps."""
     output = sample_output(model)
-    places = [[channel, *place] for channel in range(len(output)) for place in PLACES]
+    inside = [place for place in PLACES if max(place) < output.shape[-1]]
+    places = [[channel, *place] for channel in range(len(output)) for place in inside]
     return Sample(places, [round(output[c, y, x].item(), 6) for c, y, x in places])

@@ -1,0 +1,113 @@
+"""The noise level of photos, by the shipped networks."""
+
+import io
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from skimage import data
+
+from fwnet.imaging import ImageError, estimate_noise, noise_level, photo_noise
+from fwnet.models import NoiseLevelNet
+from fwnet.restoration import shots
+
+PICTURES = {"chelsea": data.chelsea, "astronaut": data.astronaut, "coffee": data.coffee}
+
+
+def with_noise(name, sigma):
+    clean = PICTURES[name]()
+    noise = np.random.default_rng(1).standard_normal(clean.shape)
+    return np.rint(clean + sigma * noise).clip(0, 255).astype(np.uint8)
+
+
+def saved(pixels, quality):
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG", quality=quality)
+    return np.array(Image.open(file))
+
+
+@pytest.mark.parametrize("sigma", [10, 25, 50])
+@pytest.mark.parametrize("name", PICTURES)
+def test_white_noise(name, sigma):
+    assert 255 * noise_level(with_noise(name, sigma)) == pytest.approx(sigma, rel=0.25)
+
+
+@pytest.mark.parametrize("quality", [75, 95])
+@pytest.mark.parametrize("name", ["coffee", "astronaut"])
+def test_white_noise_in_a_jpeg_file(name, quality):
+    """Compression takes noise away, so that the classical estimate is far too small."""
+    pixels = saved(with_noise(name, 25), quality)
+    assert 255 * noise_level(pixels) == pytest.approx(25, rel=0.35)
+    assert 255 * estimate_noise(pixels) < 19
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_little_in_clean_pictures(name):
+    clean = PICTURES[name]()
+    assert 255 * noise_level(clean) < 3
+    assert 255 * noise_level(saved(clean, 92)) < 3
+
+
+def test_smooth_noise_as_cameras_make_it():
+    """Its finest part is missing, where the classical estimate looks."""
+    clean = torch.from_numpy(data.astronaut().copy()).permute(2, 0, 1)[None] / 255
+    noise = torch.randn(clean.shape, generator=torch.Generator().manual_seed(0))
+    smooth = shots._blurred(noise, torch.full((1, 1, 1, 1), 1.0))
+    smooth *= 10 / 255 / shots.effective_sigma(smooth)
+    pixels = (255 * (clean + smooth)).round().clamp(0, 255).byte()[0].permute(1, 2, 0).numpy()
+    assert 255 * noise_level(pixels) == pytest.approx(10, rel=0.4)
+    assert 255 * estimate_noise(pixels) < 4
+
+
+def test_every_dtype_has_the_same_scale():
+    image = with_noise("coffee", 20)[:160, :160]
+    expected = pytest.approx(noise_level(image), rel=1e-3)
+    assert noise_level(image.astype(np.uint16) * 257) == expected
+    assert noise_level(image / 255) == expected
+
+
+def test_hidden_pixels_do_not_count():
+    image = with_noise("coffee", 20)
+    opaque = np.zeros(image.shape[:2], bool)
+    opaque[64:320, 64:320] = True
+    hidden = image.copy()
+    hidden[~opaque] = 128
+    assert 255 * noise_level(hidden, opaque) == pytest.approx(20, rel=0.25)
+    assert 255 * noise_level(hidden) < 10
+
+
+def test_blocks_that_are_partly_hidden_do_not_count():
+    opaque = np.ones((40, 50), bool)
+    opaque[20, 3] = False
+    assert photo_noise._whole_blocks(opaque).tolist() == [True, True, True, False, True, True]
+
+
+@pytest.mark.parametrize("shape", [(47, 300, 3), (1, 1, 1), (20, 20, 3), (200, 200, 1)])
+def test_small_and_gray_images_are_left_to_the_classical_estimate(shape):
+    image = np.random.default_rng(0).random(shape)
+    assert noise_level(image) == estimate_noise(image)
+
+
+def test_only_some_tiles_of_a_large_image_are_looked_at(monkeypatch):
+    looked = []
+    features = NoiseLevelNet.features
+
+    def counted(network, x):
+        looked.append(x.shape)
+        return features(network, x)
+
+    monkeypatch.setattr(NoiseLevelNet, "features", counted)
+    noise_level(np.zeros((2_000, 3_000, 3), np.uint8))
+    assert len(looked) == photo_noise.MOST_TILES**2
+    assert set(looked) == {(1, 3, 256, 256)}
+
+
+def test_another_network(tmp_path):
+    mine = NoiseLevelNet(1, filters=2, channels=3)
+    mine.save(tmp_path / "mine.safetensors")
+    image = with_noise("coffee", 10)[..., :1]
+    path = tmp_path / "mine.safetensors"
+    assert noise_level(image, model=path) == noise_level(image, model=mine)
+    with pytest.raises(ImageError, match="NoiseLevelNet for 3 channels"):
+        noise_level(with_noise("coffee", 10), model=mine)
