@@ -1027,6 +1027,72 @@ FAULTS = [
         "",
         "tests/app/test_exponents.py::test_every_p_has_figures_and_a_certificate",
     ),
+    Fault(
+        "sets/simplex.py",
+        "cap * full.to(below) + 0 * below",
+        "0 * below",
+        "tests/sets/test_sets.py::TestSimplex",
+    ),
+    Fault(
+        "sets/k_support_ball.py",
+        "torch.where(part, a - threshold, 0.0)",
+        "torch.where(part, a, 0.0)",
+        "tests/sets/test_sets.py::TestKSupportBall",
+    ),
+    Fault(
+        "sets/sorted_l1_ball.py",
+        "means[:, 1:] > means[:, :-1]",
+        "means[:, 1:] > means[:, 1:]",
+        "tests/sets/test_sets.py::TestSortedL1Ball",
+    ),
+    Fault(
+        "sets/group_lp_ball.py",
+        "-outer.unsqueeze(-1) * inner",
+        "outer.unsqueeze(-1) * inner",
+        "tests/sets/test_sets.py::TestGroupLpBall",
+    ),
+    Fault(
+        "sets/nonnegative_lp_ball.py",
+        "self._ball.lmo(u.clamp(max=0))",
+        "self._ball.lmo(u)",
+        "tests/sets/test_sets.py::TestNonnegativeLpBall",
+    ),
+    Fault(
+        "solvers/projected_gradient.py",
+        "if state.exact is None else torch.zeros_like(state.solved)",
+        "if state.exact is None else state.solved",
+        "tests/solvers/test_sets.py",
+    ),
+    Fault(
+        "solvers/any_set.py",
+        "x = x - problem.decode(origin.expand(len(x), -1))",
+        "x = x - 0",
+        "tests/solvers/test_sets.py::test_codes_are_certified",
+    ),
+    Fault(
+        "solvers/any_set.py",
+        "return g + damped(e)",
+        "return g + e",
+        "tests/solvers/test_sets.py::test_gradients_agree_with_differences",
+    ),
+    Fault(
+        "solvers/minimization.py",
+        "chosen = (dot(gradient, bad - z) > gap) & (share < 1)",
+        "chosen = share > 1",
+        "tests/solvers/test_minimize.py",
+    ),
+    Fault(
+        "solvers/minimization.py",
+        "usable = (value <= highest) | ((here > 0) & value.isfinite())",
+        "usable = here == here",
+        "tests/solvers/test_minimize.py",
+    ),
+    Fault(
+        "nn/unrolled.py",
+        "return s if z is None else torch.lerp(z, s, step_size.to(s))",
+        "return step_size.to(s) * s if z is None else torch.lerp(z, s, step_size.to(s))",
+        "tests/models/test_sets.py",
+    ),
 ]
 
 

@@ -375,3 +375,40 @@ def test_a_killed_run_continues_to_the_same_bytes(folder):
 
 def rows_done(work):
     return json.loads((work / "manifest.json").read_text())["rows_done"]
+
+
+def test_other_sets(folder):
+    options = ["--set", "simplex", "--radius", "2", "--device", "cpu"]
+    result = encode("data.npy", "-d", "D.npy", "-o", "codes.npy", options=options)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[1] == "40 certified"
+    assert "norm gap" not in lines[2]
+    codes = np.load("codes.npy")
+    assert (codes >= 0).all()
+    np.testing.assert_allclose(codes.sum(-1), 2)
+    options = ["--set", "nonnegative", "--p", "1", "--radius", "1", "--device", "cpu"]
+    result = encode("data.npy", "-d", "D.npy", "-o", "other.npy", options=options)
+    assert result.exit_code == 0
+    assert (np.load("other.npy") >= 0).all()
+    assert (np.load("other.npy").sum(-1) <= 1 + 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--set", "ball"], "set must be one of lp, nonnegative, simplex, got 'ball'"),
+        (
+            ["--set", "simplex"],
+            "simplex expects radius, the sum of a code, and no p, got no radius",
+        ),
+        (
+            ["--set", "simplex", "--p", "2", "--radius", "1"],
+            "simplex expects radius, the sum of a code, and no p, got p 2.0",
+        ),
+    ],
+)
+def test_other_sets_refuse_what_does_not_fit(folder, options, message):
+    result = encode("data.npy", "-o", "codes.npy", options=options)
+    assert result.exit_code == 2
+    assert result.stderr == f"Error: {message}\n"

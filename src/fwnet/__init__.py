@@ -39,8 +39,18 @@ if TYPE_CHECKING:
     from fwnet.functional import dual_exponent, pool_p, soft_threshold
     from fwnet.imaging import denoise, upscale
     from fwnet.models import LISTA, MLP, SRCNN, VDSR, ConvFWNet, ConvLISTA, DnCNN, FWNet, LCoD
-    from fwnet.sets import ConvexSet, LpBall
-    from fwnet.solvers import Solution, solve
+    from fwnet.sets import (
+        Box,
+        ConvexSet,
+        GroupLpBall,
+        KSupportBall,
+        LpBall,
+        NonnegativeLpBall,
+        SchattenBall,
+        Simplex,
+        SortedL1Ball,
+    )
+    from fwnet.solvers import Minimum, Solution, minimize, solve
     from fwnet.zoo import list_models, load_model
 
 __all__ = [
@@ -48,6 +58,7 @@ __all__ = [
     "MLP",
     "SRCNN",
     "VDSR",
+    "Box",
     "ConvFWNet",
     "ConvLISTA",
     "ConvexSet",
@@ -55,11 +66,18 @@ __all__ = [
     "FWNet",
     "FWNetClassifier",
     "FWNetCoder",
+    "GroupLpBall",
+    "KSupportBall",
     "LCoD",
     "LpBall",
     "LpCoder",
     "LpDictionaryLearning",
+    "Minimum",
+    "NonnegativeLpBall",
+    "SchattenBall",
+    "Simplex",
     "Solution",
+    "SortedL1Ball",
     "coding",
     "data",
     "denoise",
@@ -71,6 +89,7 @@ __all__ = [
     "list_models",
     "load_model",
     "metrics",
+    "minimize",
     "models",
     "nn",
     "pool_p",
@@ -98,8 +117,18 @@ _NAMES: dict[str, set[str]] = {
     "nn": set(),
     "resize": set(),
     "restoration": set(),
-    "sets": {"ConvexSet", "LpBall"},
-    "solvers": {"Solution", "solve"},
+    "sets": {
+        "Box",
+        "ConvexSet",
+        "GroupLpBall",
+        "KSupportBall",
+        "LpBall",
+        "NonnegativeLpBall",
+        "SchattenBall",
+        "Simplex",
+        "SortedL1Ball",
+    },
+    "solvers": {"Minimum", "Solution", "minimize", "solve"},
     "training": set(),
     "zoo": {"list_models", "load_model"},
 }

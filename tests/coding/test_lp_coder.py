@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from fwnet import LpBall, LpCoder, solve
+from fwnet import GroupLpBall, LpBall, LpCoder, Simplex, solve
 
 
 @pytest.fixture
@@ -286,3 +286,18 @@ def test_not_fitted(samples):
 
 def test_the_class_name_is_the_step_name():
     assert isinstance(Pipeline([("code", LpCoder())]).fit_transform([[3.0, 4.0]]), np.ndarray)
+
+
+def test_codes_on_other_sets(dictionary, samples, tmp_path):
+    for convex_set in (Simplex(2.0), GroupLpBall([range(6), range(6, 12)])):
+        coder = clone(LpCoder(dictionary, convex_set=convex_set)).fit(samples)
+        codes = coder.transform(samples)
+        expected = solve(torch.from_numpy(samples), torch.from_numpy(dictionary.T), convex_set).code
+        np.testing.assert_allclose(codes, expected.numpy(), atol=1e-7)
+        coder.save(tmp_path / "coder.safetensors")
+        again = LpCoder.load(tmp_path / "coder.safetensors")
+        np.testing.assert_array_equal(again.transform(samples), codes)
+    nearest = LpCoder(convex_set=Simplex()).fit_transform(samples)
+    np.testing.assert_allclose(nearest.sum(-1), 1)
+    with pytest.raises(TypeError, match="convex_set must be a ConvexSet such as Simplex"):
+        LpCoder(convex_set=Simplex).fit(samples)

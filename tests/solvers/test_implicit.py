@@ -129,14 +129,6 @@ def test_zero_entries_follow_where_the_dictionary_leaves_no_choice(p):
     torch.testing.assert_close(jacobian, torch.eye(3, dtype=torch.float64), rtol=0, atol=1e-5)
 
 
-def test_only_balls_have_gradients():
-    from tests.solvers.sets import Ellipsoid
-
-    x, dictionary = differentiable(4, 7)
-    with pytest.raises(TypeError, match="convex_set must be an LpBall for gradients"):
-        solve(x, dictionary, Ellipsoid(torch.ones(7, dtype=torch.float64)))
-
-
 def test_twice_is_refused():
     x, dictionary = differentiable(4, 7)
     code = solve(x, dictionary, LpBall(1.3, 0.5)).code

@@ -16,6 +16,7 @@ from fwnet.solvers import (
     FrankWolfe,
     Harmonic,
     PairwiseFrankWolfe,
+    ProjectedGradient,
     ShortStep,
 )
 from fwnet.solvers.frank_wolfe import Line
@@ -58,6 +59,12 @@ class TestFISTA(MethodConformance):
     method = FISTA()
     exponents = (1.0, 1.3, 3.0, math.inf)
     tol = 1e-6
+
+
+class TestProjectedGradient(MethodConformance):
+    method = ProjectedGradient()
+    exponents = (1.0, 1.3, 3.0, math.inf)
+    tol = 1e-8
 
 
 class TestADMM(MethodConformance):

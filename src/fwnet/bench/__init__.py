@@ -18,6 +18,7 @@ BENCHMARKS = {
     "network": ("network:run", "a training step of ConvFWNet: plain, compiled, fused"),
     "pool": ("pool:run", "pool_p vs. a copy of the same bytes (GPU) or a convolution (CPU)"),
     "projection": ("projection:run", "LpBall.project vs. Frank-Wolfe iterations"),
+    "sets": ("sets:run", "certified codes on every set: time vs. CVXPY (CPU), codes/s (GPU)"),
     "step": ("pool:run_step", "the fused Frank-Wolfe step vs. a copy of the same bytes"),
     "upscale": ("restoration:upscale", "seconds per megapixel vs. VDSR; memory for a large image"),
 }

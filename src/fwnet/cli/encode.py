@@ -1,5 +1,6 @@
 """`fwnet encode`."""
 
+import math
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ NOTES = """
 The duality gap is an upper bound on how far ½‖x − Dz‖² is above its minimum. If several codes \
 are optimal, the one of least norm is wanted. Codes that are not certified are counted in a warning.
 
+[bold]fwnet encode spectra.npy --dictionary D.npy --set simplex --radius 1 -o shares.npy[/bold]
+
 The data may be larger than memory. Unfinished codes are kept in the folder codes.npy.parts; \
 codes.npy appears when it is complete. A run that was stopped, even killed, continues with \
 --resume and gives the same file. If the data or the options differ from those of the \
@@ -47,9 +50,22 @@ class EncodeOptions:
         MISSING, "File for the codes: .npy or .parquet.", flags=("--output", "-o")
     )
     p: float | None = option(
-        None, "Exponent of the norm, 1 to inf. Required without --model.", flags=("--p",)
+        None,
+        "Exponent of the norm, 1 to inf. Required without --model and --set simplex.",
+        flags=("--p",),
     )
-    radius: float | None = option(None, "Bound on the norm of a code. Required without --model.")
+    radius: float | None = option(
+        None,
+        "Bound on the norm of a code; the sum of its entries with --set simplex. Required without "
+        "--model.",
+    )
+    constraint: str = option(
+        "lp",
+        "Set of the codes: lp (‖z‖_p ≤ radius), nonnegative (z ≥ 0 as well), or simplex (z ≥ 0 "
+        "with the sum radius).",
+        metavar="NAME",
+        flags=("--set",),
+    )
     dictionary: Path | None = option(
         None,
         "A .npy file with D, of shape (length of a signal, length of a code): one atom per column, "
@@ -96,7 +112,7 @@ class EncodeOptions:
 def _encode(**options: Any) -> None:
     """Encode each row x of a file with a dictionary D, or with a trained network.
 
-    The code z minimizes ½‖x − Dz‖² subject to ‖z‖_p ≤ radius.
+    The code z minimizes ½‖x − Dz‖² subject to ‖z‖_p ≤ radius, or on another --set.
     """
     from fwnet.coding import encode_file
 
@@ -116,7 +132,9 @@ def _print_report(report: "EncodeReport") -> None:
     resumed = f", {report.rows_resumed:,} of them from before" if report.rows_resumed else ""
     coded = report.rows > report.rows_resumed
     speed = f", {report.rows_per_second:,.0f} rows per second" if coded else ""
-    gaps = f"largest gap {report.largest_gap:.2e}, largest norm gap {report.largest_norm_gap:.2e}"
+    gaps = f"largest gap {report.largest_gap:.2e}"
+    if not math.isnan(report.largest_norm_gap):
+        gaps += f", largest norm gap {report.largest_norm_gap:.2e}"
     lines = [
         f"{report.rows:,} rows{resumed}",
         *(f"{count:,} {words}" for words, count in report.counts.items()),

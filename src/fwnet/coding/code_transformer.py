@@ -19,7 +19,7 @@ from torch import Tensor
 from fwnet.checks import check_integer
 from fwnet.coding.estimator_files import EstimatorFileMixin
 from fwnet.hardware import choose_device
-from fwnet.sets import LpBall
+from fwnet.sets import ConvexSet
 from fwnet.solvers import Status, solve
 from fwnet.solvers.solution import uncertified
 
@@ -115,14 +115,18 @@ class CodeTransformer(
 
 
 def certified_coder(
-    components: np.ndarray, ball: LpBall, tol: float | None, dtype: np.dtype, device: torch.device
+    components: np.ndarray,
+    convex_set: ConvexSet,
+    tol: float | None,
+    dtype: np.dtype,
+    device: torch.device,
 ) -> Coder:
     """Return a coder that calls `fwnet.solve` for a dictionary in scikit-learn's shape."""
     dictionary = to_tensor(components.T, dtype, device)
     counts: Counter[int] = Counter()
 
     def certified(chunk: Tensor) -> Tensor:
-        solution = solve(chunk, dictionary, ball, tol=tol, warn=False)
+        solution = solve(chunk, dictionary, convex_set, tol=tol, warn=False)
         counts.update(solution.status_code.tolist())
         return solution.code
 

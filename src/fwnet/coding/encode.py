@@ -2,6 +2,7 @@
 
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,16 @@ from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder
 from fwnet.files import why_not_writable
 from fwnet.hardware import choose_device
 from fwnet.progress import Progress, ProgressCallback, silent
-from fwnet.sets import LpBall
+from fwnet.sets import ConvexSet, LpBall, NonnegativeLpBall, Simplex
 from fwnet.solvers import Status
 from fwnet.version import __version__
+
+# The sets of `fwnet encode --set`, by name: functions of p and radius.
+CONSTRAINTS: dict[str, Callable[[Any, Any], ConvexSet]] = {
+    "lp": lambda p, radius: LpBall(float(p), float(radius)),
+    "nonnegative": lambda p, radius: NonnegativeLpBall(float(p), float(radius)),
+    "simplex": lambda _, radius: Simplex(float(radius)),
+}
 
 
 @dataclass(frozen=True)
@@ -31,7 +39,7 @@ class EncodeReport:
         rows: Number of rows.
         rows_resumed: Number of rows that an earlier run had coded.
         largest_gap: Largest `gap` of a row; see `fwnet.Solution`.
-        largest_norm_gap: Largest `norm_gap` of a row.
+        largest_norm_gap: Largest `norm_gap` of a row; NaN for sets other than Lp balls.
         counts: Number of rows by status, in words.
         seconds: Duration of this run.
         certifies: Whether codes have certificates; those of a network do not.
@@ -69,6 +77,7 @@ def encode_file(
     *,
     p: float | None = None,
     radius: float | None = None,
+    constraint: str = "lp",
     dictionary: str | Path | None = None,
     model: str | Path | None = None,
     tol: float | None = None,
@@ -91,7 +100,9 @@ def encode_file(
             float32 stays float32; every other number type becomes float64.
         output: The .npy or .parquet file for the codes, one per row. Missing folders are made.
         p: Exponent of the norm, in [1, ∞].
-        radius: Bound on the norm of a code, > 0.
+        radius: Bound on the norm of a code, > 0; the sum of its entries for the simplex.
+        constraint: "lp" for ‖z‖_p ≤ radius (default), "nonnegative" for z ≥ 0 in addition, or
+            "simplex" for z ≥ 0 and Σz = radius, without p.
         dictionary: A .npy file with D of shape (n, m), one atom per column: the transpose of
             scikit-learn's `components_`. Default: the identity.
         model: A network file written by `fwnet train coder`, used instead of p, radius and
@@ -122,7 +133,7 @@ def encode_file(
     places = [Path(path) for path in (output, certificates) if path is not None]
     inputs = [Path(path) for path in (data, dictionary, model) if path is not None]
     options = {"p": p, "radius": radius, "dictionary": dictionary, "tol": tol}
-    _check_alternatives(model, {**options, "certificates": certificates})
+    _check_alternatives(model, constraint, {**options, "certificates": certificates})
     _check_places(places, inputs)
     chosen = choose_device(device)
     try:
@@ -130,11 +141,9 @@ def encode_file(
         if model is not None:
             coder = network_coder(source, Path(model), chosen)
         else:
-            assert p is not None
-            assert radius is not None
-            ball = LpBall(float(p), float(radius))
+            convex_set = CONSTRAINTS[constraint](p, radius)
             coder = solver_coder(
-                source, Path(dictionary) if dictionary else None, ball, tol, chosen
+                source, Path(dictionary) if dictionary else None, convex_set, tol, chosen
             )
         if shard_rows is None:
             shard_rows = default_chunk_rows(source.num_columns, coder.num_atoms)
@@ -224,9 +233,16 @@ def _summary(records: np.ndarray, coder: RowCoder) -> dict[str, Any]:
     }
 
 
-def _check_alternatives(model: str | Path | None, options: dict[str, Any]) -> None:
+def _check_alternatives(model: str | Path | None, constraint: str, options: dict[str, Any]) -> None:
     """Raise unless there is either a network or a problem to solve."""
+    if constraint not in CONSTRAINTS:
+        raise EncodeError(f"set must be one of {', '.join(CONSTRAINTS)}, got {constraint!r}")
     given = [name for name, value in options.items() if value is not None]
+    if model is None and constraint == "simplex":
+        if "p" in given or "radius" not in given:
+            got = f"p {options['p']}" if "p" in given else "no radius"
+            raise EncodeError(f"simplex expects radius, the sum of a code, and no p, got {got}")
+        return
     missing = {"p", "radius"}.difference(given)
     if model is None and missing:
         got = "neither" if len(missing) == 2 else f"only {given[0]}"

@@ -1,7 +1,8 @@
 """Save estimators as safetensors files: parameters and fitted attributes. Nothing is pickled.
 
 Arrays and the weights of networks are the tensors of the file. Everything else is JSON in its
-metadata, where {"array": name}, {"tensor": name} or {"model": name, …} refers to tensors.
+metadata, where {"array": name}, {"tensor": name} or {"model": name, …} refers to tensors and
+{"set": name, …} is a convex set.
 """
 
 import json
@@ -14,6 +15,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor
 
 from fwnet.models import Model, ModelFileError, read_weights, restore_model, write_weights
+from fwnet.sets import ConvexSet, set_from_config, set_to_config
 from fwnet.version import __version__
 
 METADATA_KEY = "fwnet-estimator"
@@ -82,6 +84,8 @@ def _pack(name: str, value: Any, tensors: dict[str, Tensor]) -> Any:
         weights = value.state_dict()
         tensors |= {f"{name}.{key}": weight for key, weight in weights.items()}
         return {"model": type(value).__name__, "config": value.config, "weights": name}
+    if isinstance(value, ConvexSet):
+        return set_to_config(value)
     if isinstance(value, Tensor):
         tensors[name] = value.detach().clone()  # a file holds no tensor twice
         return {"tensor": name}
@@ -106,6 +110,8 @@ def _unpack(packed: Any, tensors: dict[str, Tensor]) -> Any:
         return tuple(_unpack(packed["tuple"], tensors))
     if "mapping" in packed:
         return {key: _unpack(part, tensors) for key, part in packed["mapping"].items()}
+    if "set" in packed:
+        return set_from_config(packed)
     if "model" in packed:
         prefix = f"{packed['weights']}."
         names = [name for name in tensors if name.startswith(prefix)]

@@ -10,12 +10,12 @@ import torch
 from fwnet.checks import check_tolerance
 from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder
 from fwnet.functional import value_of
-from fwnet.sets import LpBall
+from fwnet.sets import ConvexSet, LpBall
 
 
 @dataclass(eq=False, repr=False)
 class LpCoder(CodeTransformer):
-    """min_z ½‖x − zD‖²  s.t.  ‖z‖_p ≤ radius, for every row x of X, by `fwnet.solve`.
+    """min_z ½‖x − zD‖²  s.t.  ‖z‖_p ≤ radius, or z ∈ C, for every row x of X, by `fwnet.solve`.
 
     The dictionary D is given; `fit` only checks the input. Array-likes give NumPy arrays; torch
     tensors give tensors on the same device, without gradients (`fwnet.solve` has gradients).
@@ -24,9 +24,10 @@ class LpCoder(CodeTransformer):
     Args:
         dictionary: D of shape (n_components, n_features), one atom per row: scikit-learn's
             convention, the transpose of the paper's (n, m) that `fwnet.solve` takes. None means
-            the identity: the code is the nearest point of the ball, exact to rounding.
+            the identity: the code is the nearest point of the set, exact to rounding.
         p: Exponent of the norm, in [1, ∞].
         radius: Bound on the norm of a code, > 0.
+        convex_set: C, one of `fwnet.sets` such as `Simplex()`, instead of p and radius.
         tol: Tolerance of the certificate; see `fwnet.solve`.
         device: Where to compute. "auto" means CUDA if present, else the CPU; a tensor stays on its
             own device.
@@ -50,6 +51,7 @@ class LpCoder(CodeTransformer):
     p: float = 1.3
     radius: float = 5.0
     _: KW_ONLY
+    convex_set: ConvexSet | None = None
     tol: float | None = None
     device: str = "auto"
     chunk_rows: int | None = None
@@ -57,7 +59,7 @@ class LpCoder(CodeTransformer):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check X, the dictionary and the parameters. y is ignored."""
         X, _ = self._checked_samples(X, reset=True)
-        self._ball()
+        self._set()
         check_tolerance("tol", self.tol)
         self._check_chunk_rows()
         num_features = X.shape[1]
@@ -70,8 +72,14 @@ class LpCoder(CodeTransformer):
 
     def _coder(self, dtype: np.dtype, device: torch.device) -> Coder:
         if self._is_identity:
-            return self._ball().project, Counter()
-        return certified_coder(self.components_, self._ball(), self.tol, dtype, device)
+            return self._set().project, Counter()
+        return certified_coder(self.components_, self._set(), self.tol, dtype, device)
 
-    def _ball(self) -> LpBall:
-        return LpBall(value_of(self.p), value_of(self.radius))
+    def _set(self) -> ConvexSet:
+        if self.convex_set is None:
+            return LpBall(value_of(self.p), value_of(self.radius))
+        if isinstance(self.convex_set, type) or not isinstance(self.convex_set, ConvexSet):
+            raise TypeError(
+                f"convex_set must be a ConvexSet such as Simplex(), got {self.convex_set!r}"
+            )
+        return self.convex_set

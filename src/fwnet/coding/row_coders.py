@@ -13,7 +13,7 @@ from fwnet.checks import check_tolerance
 from fwnet.coding.array_files import EncodeError, RowFile, read_dictionary
 from fwnet.coding.code_transformer import to_tensor
 from fwnet.models import SignalModel, load_model
-from fwnet.sets import LpBall
+from fwnet.sets import ConvexSet
 from fwnet.solvers import Progress, Status, solve
 
 # Stored for every row in addition to its code; the words of a status are `Status(code).words`.
@@ -45,11 +45,11 @@ class RowCoder:
 def solver_coder(
     source: RowFile,
     dictionary: Path | None,
-    ball: LpBall,
+    convex_set: ConvexSet,
     tol: float | None,
     device: torch.device,
 ) -> RowCoder:
-    """Return a coder that solves min ½‖x − Dz‖² s.t. z ∈ ball, with certificates."""
+    """Return a coder that solves min ½‖x − Dz‖² s.t. z ∈ C, with certificates."""
     check_tolerance("tol", tol)
     if dictionary is None:
         matrix = np.eye(source.num_columns, dtype=source.dtype)
@@ -67,7 +67,7 @@ def solver_coder(
             progress(most)
 
         x = to_tensor(rows, source.dtype, device)
-        solution = solve(x, atoms, ball, tol=tol, callback=report, warn=False)
+        solution = solve(x, atoms, convex_set, tol=tol, callback=report, warn=False)
         records = np.empty(len(rows), CERTIFICATE)
         for name in CERTIFICATE.names or ():
             records[name] = getattr(solution, name).cpu().numpy()
@@ -76,8 +76,8 @@ def solver_coder(
     identity = {
         "dictionary": hashlib.sha256(np.ascontiguousarray(matrix).data.cast("B")).hexdigest(),
         "atoms": matrix.shape[1],
-        "p": repr(ball.p),
-        "radius": repr(ball.radius),
+        "set": type(convex_set).__name__,
+        **{name: repr(value) for name, value in vars(convex_set).items()},
         "tol": repr(tol),
     }
     return RowCoder(matrix.shape[1], identity, code, lambda status: Status(status).words)

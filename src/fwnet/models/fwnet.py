@@ -1,13 +1,15 @@
 """The Frank-Wolfe Network, and the same network with ReLU: the paper's MLP."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fwnet.models.coding_network import CodingNetwork, FrankWolfeLayers
 from fwnet.nn import Activation, Unrolled
+from fwnet.sets import ConvexSet, set_from_config
 
 
 class FWNet(FrankWolfeLayers, CodingNetwork):
@@ -38,6 +40,10 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
         linear_output: Whether the last layer uses −u instead (default False).
         bounds: The interval of a learned p.
         eps: See `fwnet.pool_p` (default 0).
+        convex_set: A set of `fwnet.sets` such as `Simplex()`, whose oracle takes the place of
+            pool_p; p and radius are then not used, and γ_0 is 1. Not in the paper.
+        smoothing: ε ≥ 0. With ε > 0 a layer uses the projection of −u/ε on the set, which has
+            gradients also where the oracle is piecewise constant (default 0).
         generator: The random generator of the initial weights.
 
     Untrained, it is the algorithm; see also `fwnet.training.train`.
@@ -74,6 +80,8 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
         linear_output: bool = False,
         bounds: Sequence[float] = (1.001, 100.0),
         eps: float = 0.0,
+        convex_set: ConvexSet | Mapping[str, Any] | None = None,
+        smoothing: float = 0.0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -84,6 +92,8 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
             reconstruct=reconstruct,
             input_scale=input_scale,
         )
+        if isinstance(convex_set, Mapping):  # as a model file holds it
+            convex_set = set_from_config(convex_set)
         self.steps = Unrolled(
             num_layers,
             p=p,
@@ -98,6 +108,8 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
             activation=activation,
             linear_output=linear_output,
             eps=eps,
+            convex_set=convex_set,
+            smoothing=smoothing,
         )
         self._set_random_weights(generator)
 

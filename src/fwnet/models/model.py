@@ -21,6 +21,7 @@ from fwnet.errors import FwnetError
 from fwnet.files import write_whole
 from fwnet.hardware import choose_device, is_exporting, widest_dtype
 from fwnet.resize import REACH, enlarge
+from fwnet.sets import ConvexSet, set_to_config
 from fwnet.version import __version__
 
 MODELS: dict[str, type[Model]] = {}
@@ -364,6 +365,8 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, list | tuple):
         return [_plain(part) for part in value]
+    if isinstance(value, ConvexSet):
+        return set_to_config(value)
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items()}
     return value

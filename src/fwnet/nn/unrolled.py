@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, cast
+from typing import Any, Literal, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,17 @@ from fwnet.functional import check_eps, check_exponent, check_radius, frank_wolf
 Activation = Literal["pool_p", "relu"]
 
 LARGEST_LOGIT = 6.0  # γ = 1 has no finite logit; learning starts at sigmoid(6) = 0.9975
+
+
+@runtime_checkable
+class Oracle(Protocol):
+    """What a layer needs of a convex set."""
+
+    def lmo(self, u: Tensor) -> Tensor:
+        """argmin ⟨s, u⟩ over the set."""
+
+    def project(self, y: Tensor) -> Tensor:
+        """Return the nearest point of the set."""
 
 
 class Exponent(nn.Module):
@@ -185,6 +196,8 @@ class Unrolled(nn.Module):
         linear_output: bool = False,
         dim: int = -1,
         eps: float = 0.0,
+        convex_set: Oracle | None = None,
+        smoothing: float = 0.0,
     ) -> None:
         super().__init__()
         check_integer("num_layers", num_layers)
@@ -199,13 +212,20 @@ class Unrolled(nn.Module):
         check_radius(radius)
         check_plain("radius", radius)
         check_eps(eps)
+        if not 0 <= smoothing < math.inf:
+            raise ValueError(f"smoothing must be >= 0 and finite, got {smoothing!r}")
+        if convex_set is not None and not isinstance(convex_set, Oracle):
+            raise TypeError(f"convex_set must have lmo and project, got {convex_set!r}")
+        if convex_set is not None and (dim != -1 or activation != "pool_p"):
+            raise ValueError("convex_set needs dim = -1 and activation = 'pool_p'")
+        self.convex_set, self.smoothing = convex_set, float(smoothing)
         self.num_layers, self.skip, self.activation = num_layers, skip, activation
         self.linear_output, self.dim, self.eps = linear_output, dim, float(eps)
         self.step_sizes = StepSizes(step_sizes, learn=learn_step_sizes)
         self.radius = float(radius)
         self.log_radii: nn.Parameter | None = None
         self.exponents = nn.ModuleList()
-        if activation == "pool_p":
+        if activation == "pool_p" and convex_set is None:
             count = num_layers if p_per_layer else 1
             self.exponents.extend(Exponent(p, learn_p=learn_p, bounds=bounds) for _ in range(count))
             if learn_radius:
@@ -247,16 +267,26 @@ class Unrolled(nn.Module):
         """Return the settings that no submodule shows."""
         learned = "learned radius" if self.log_radii is not None else "radius"
         options = [f"T={self.num_layers}", self.activation, f"{learned}={self.radius:g}"]
+        if self.convex_set is not None:
+            options[1:] = [repr(self.convex_set), f"smoothing={self.smoothing:g}"]
         options += ["no skip"] * (not self.skip) + ["linear output"] * self.linear_output
         return ", ".join(options)
 
     def _exponent(self, t: int) -> Exponent:
         return cast("Exponent", self.exponents[0 if len(self.exponents) == 1 else t])
 
+    def _oracle(self, convex_set: Oracle, u: Tensor) -> Tensor:
+        """argmin ⟨s, u⟩ + ½ε‖s‖² over the set: the oracle, or with ε > 0 the projection of −u/ε."""
+        return convex_set.project(-u / self.smoothing) if self.smoothing else convex_set.lmo(u)
+
     def _step(
         self, t: int, z: Tensor | None, a: Tensor, b: Tensor | None, step_size: Tensor
     ) -> Tensor:
         last = t == self.num_layers - 1
+        if self.convex_set is not None and not (last and self.linear_output):
+            s = self._oracle(self.convex_set, a if b is None else a + b)
+            # A set need not contain z⁰ = 0. With γ_0 = 1, the first of 2/(t + 2), z¹ is in it.
+            return s if z is None else torch.lerp(z, s, step_size.to(s))
         if self.activation == "pool_p" and not (last and self.linear_output):
             radius = self.radius if self.log_radii is None else self.log_radii[t].exp()
             excess = self._exponent(t).excess

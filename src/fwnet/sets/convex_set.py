@@ -1,16 +1,20 @@
 """The protocol of a convex set, which solvers use."""
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+from fwnet.functional import lp_norm
+
 
 @runtime_checkable
 class ConvexSet(Protocol):
-    """A compact convex set C ⊂ ℝᵐ that contains 0. Every method works on the rows of (…, m).
+    """A compact convex set C ⊂ ℝᵐ. Every method works on the rows of (…, m).
 
-    A set implements `lmo`, `project` and `gauge`; `support` and `contains` follow from them.
+    A set implements `lmo`, `project` and `gauge`; `support` and `contains` follow from them. A set
+    that does not contain 0, or has 0 on its border, has `contains = contains_by_distance`.
 
     A set of your own: the solver needs nothing but these three methods.
 
@@ -35,14 +39,14 @@ class ConvexSet(Protocol):
         """argmin_{z ∈ C} ½‖z − y‖², the Euclidean projection."""
 
     def gauge(self, z: Tensor) -> Tensor:
-        """min{λ ≥ 0 : z ∈ λC}: at most 1 inside the set, exactly 1 on its border.
+        """min{λ ≥ 0 : z ∈ λC}: exactly 1 on the far border; ∞ where no λ serves.
 
         The result is at least float32.
         """
 
     def support(self, y: Tensor) -> Tensor:
         """max_{s ∈ C} ⟨s, y⟩, the support function; at least float32."""
-        wide = y.to(torch.promote_types(y.dtype, torch.float32))
+        wide = widened(y)
         support: Tensor = torch.linalg.vecdot(self.lmo(-wide), wide)
         return support
 
@@ -53,6 +57,31 @@ class ConvexSet(Protocol):
         larger.
         """
         gauge = self.gauge(z)
-        if tol is None:
-            tol = max(64 * torch.finfo(gauge.dtype).eps, 2 * torch.finfo(z.dtype).eps)
-        return gauge <= 1 + tol
+        return gauge <= 1 + _roundings(gauge, z, tol)
+
+
+def contains_by_distance(self: ConvexSet, z: Tensor, tol: float | None = None) -> Tensor:
+    """Return for each row whether ‖z − project(z)‖ ≤ tol·‖project(z)‖.
+
+    The default tol is that of `ConvexSet.contains`.
+    """
+    wide = widened(z)
+    nearest = self.project(wide)
+    distance, size = (lp_norm(t, 2) for t in (wide - nearest, nearest))
+    return distance <= _roundings(wide, z, tol) * size
+
+
+def widened(y: Tensor) -> Tensor:
+    """Return y in at least float32."""
+    return y.to(torch.promote_types(y.dtype, torch.float32))
+
+
+def as_tensor(values: float | Sequence[float] | Tensor) -> Tensor:
+    """Return numbers as a tensor that keeps their digits."""
+    return values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.float64)
+
+
+def _roundings(wide: Tensor, z: Tensor, tol: float | None) -> float:
+    if tol is not None:
+        return tol
+    return max(64 * torch.finfo(wide.dtype).eps, 2 * torch.finfo(z.dtype).eps)

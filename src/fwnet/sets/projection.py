@@ -73,13 +73,13 @@ def _project_l1(y: Tensor, radius: Tensor) -> Tensor:
     peak = magnitudes.amax(-1, keepdim=True)
     below = peak - magnitudes
     with torch.no_grad():
-        support, count = _support_l1(below.detach(), radius.detach())
+        support, count = support_l1(below.detach(), radius.detach())
     depth = (radius + (below * support).sum(-1, keepdim=True)) / count
     # A depth beyond the peak means that y is inside the ball.
     return torch.where(depth >= peak, y, y.sign() * (depth - below).clamp(min=0))
 
 
-def _support_l1(below: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+def support_l1(below: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
     """Return which d_j are below the depth with Σ_j (depth − d_j)₊ = radius (1 or 0), and how many.
 
     The masks are floats, since sums of booleans are slow on a CPU.

@@ -6,8 +6,10 @@ from fwnet.solvers.cvx import CVX
 from fwnet.solvers.frank_wolfe import FrankWolfe, Harmonic, PairwiseFrankWolfe, ShortStep
 from fwnet.solvers.ksvd import KSVD, ksvd
 from fwnet.solvers.loop import Progress
+from fwnet.solvers.minimization import MinimizeProgress, Minimum, minimize
 from fwnet.solvers.omp import omp
 from fwnet.solvers.penalized import solve_penalized
+from fwnet.solvers.projected_gradient import ProjectedGradient
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.solution import Solution, Status, UncertifiedWarning
 from fwnet.solvers.splitting import ADMM
@@ -23,13 +25,17 @@ __all__ = [
     "CoordinateDescent",
     "FrankWolfe",
     "Harmonic",
+    "MinimizeProgress",
+    "Minimum",
     "PairwiseFrankWolfe",
     "Progress",
+    "ProjectedGradient",
     "ShortStep",
     "Solution",
     "Status",
     "UncertifiedWarning",
     "ksvd",
+    "minimize",
     "omp",
     "solve",
     "solve_penalized",

@@ -15,6 +15,12 @@ from torch import Tensor
 from fwnet.functional import value_of
 from fwnet.sets import ConvexSet, LpBall
 from fwnet.solvers.active_set import ActiveSet
+from fwnet.solvers.any_set import (
+    any_set_problem,
+    attach_set_gradient,
+    finished_solution,
+    has_projection,
+)
 from fwnet.solvers.arguments import (
     checked_limits,
     checked_problem,
@@ -33,6 +39,7 @@ from fwnet.solvers.interior_point import InteriorPoint
 from fwnet.solvers.loop import BindableMethod, Limits, Method, Progress, iterate
 from fwnet.solvers.primal_newton import PrimalNewton
 from fwnet.solvers.problem import Constrained, Problem
+from fwnet.solvers.projected_gradient import ProjectedGradient
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.secular import Secular
 from fwnet.solvers.solution import Solution, Status, UncertifiedWarning, uncertified
@@ -127,6 +134,7 @@ METHODS: dict[str, Callable[[], BindableMethod]] = {
     "auto": Auto,
     "frank-wolfe": FrankWolfe,
     "pairwise-frank-wolfe": PairwiseFrankWolfe,
+    "projected-gradient": ProjectedGradient,
     "ista": ISTA,
     "fista": FISTA,
     "admm": ADMM,
@@ -158,14 +166,18 @@ def solve(
             NaN or infinite entries gets a code of NaN and the status NOT_FINITE.
         dictionary: D of shape (n, m), one atom per column: the paper's convention, the transpose of
             scikit-learn's `components_`. None means the identity.
-        convex_set: C, usually `LpBall(p, radius)`. Other sets are solved by Frank-Wolfe.
+        convex_set: C: `LpBall(p, radius)` or another of `fwnet.sets`. Other sets than Lp balls are
+            solved by accelerated projected gradient, or by Frank-Wolfe if `project` raises
+            NotImplementedError. Any optimal code is accepted for them: norm_gap is NaN. The gap is
+            relative to ½‖x − Dz₀‖², where z₀ is the point of C nearest to 0.
         tol: A code is certified if its gap is at most tol·½‖x‖² and its norm_gap at most 10·tol of
             its norm. Default 1e-10 in float64, 1e-6 in float32.
         method: "auto", or one of METHODS, or an object such as `FrankWolfe(step_rule=ShortStep())`.
         weights: Weights ≥ 0 of the entries of x, (n,) or (…, n). The objective is then
             ½ Σ weight_i·(x_i − (Dz)_i)². Booleans are a mask: entries of x where it is False are
             treated as missing and may be NaN.
-        start: Initial codes, (…, m), for "admm", "ista" and "fista". Other methods ignore them.
+        start: Initial codes, (…, m), for "admm", "ista", "fista" and for sets other
+            than Lp balls. Other methods ignore them.
         max_steps: The largest number of steps per row (default: the method's own limit).
         time_limit: The largest number of seconds (default: none). Unfinished rows have the status
             TIME_LIMIT.
@@ -173,7 +185,8 @@ def solve(
         warn: Whether an `UncertifiedWarning` says how many codes of method "auto" are not
             certified, other than by a limit that was given here, and what to do.
 
-    If x, dictionary, radius or p require gradients, the code is differentiable in them (once),
+    If x, dictionary, or p, radius and other tensors of the set require gradients, the code is
+    differentiable in them (once),
     through the optimality conditions. Codes that are not optimal, and codes of rows that are not
     finite, have the gradient 0. Weights have no gradient.
 
@@ -201,8 +214,10 @@ def solve(
         numbers = LpBall(value_of(convex_set.p), value_of(convex_set.radius))
     x, dictionary, weights = checked_problem(x, dictionary, weights)
     chosen = checked_method(method)
-    if isinstance(chosen, Auto) and not isinstance(convex_set, LpBall):
-        chosen = FrankWolfe(step_rule=ShortStep())
+    automatic = isinstance(chosen, Auto)
+    if automatic and not isinstance(convex_set, LpBall):
+        projects = has_projection(convex_set, dictionary.shape[1])
+        chosen = ProjectedGradient() if projects else FrankWolfe(step_rule=ShortStep())
     tol = checked_tol(tol, x.dtype)
     limits = checked_limits(chosen, max_steps, time_limit, callback)
     n = x.shape[-1]
@@ -211,18 +226,21 @@ def solve(
     begin = checked_start(start, x, dictionary)
     problem = Constrained(dictionary.detach(), numbers, factors=factors, start=begin)
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
-        solution = solve_in_its_precision(problem, rows, chosen, tol, limits)
-    if warn and isinstance(chosen, Auto):
+        if isinstance(convex_set, LpBall):
+            solution = solve_in_its_precision(problem, rows, chosen, tol, limits)
+        else:
+            other, rows, origin = any_set_problem(problem, rows)
+            solution = solve_in_its_precision(other, rows, chosen, tol, limits)
+            solution = finished_solution(solution, origin)
+    if warn and automatic:
         _warn_of_uncertified(solution, step_limit=max_steps is None)
     if _asks_gradient(x, dictionary, convex_set):
-        if not isinstance(convex_set, LpBall):
-            raise TypeError(
-                f"convex_set must be an LpBall for gradients, got {type(convex_set).__name__}; "
-                "detach x and the dictionary"
-            )
-        ball = LpBall(solved_exponent(problem.exponent), problem.radius)
-        same = dataclasses.replace(problem, convex_set=ball)
-        code = attach_gradient(solution, same, x_rows, dictionary, convex_set)
+        if isinstance(convex_set, LpBall):
+            ball = LpBall(solved_exponent(problem.exponent), problem.radius)
+            same = dataclasses.replace(problem, convex_set=ball)
+            code = attach_gradient(solution, same, x_rows, dictionary, convex_set)
+        else:
+            code = attach_set_gradient(solution, problem, x_rows, dictionary, convex_set)
         solution = dataclasses.replace(solution, code=code)
     return solution.reshape(x.shape[:-1])
 
@@ -375,10 +393,9 @@ def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:
 
 def _asks_gradient(x: Tensor, dictionary: Tensor, convex_set: ConvexSet) -> bool:
     asking = [x, dictionary]
-    if isinstance(convex_set, LpBall):
-        asking += [
-            value for value in (convex_set.p, convex_set.radius) if isinstance(value, Tensor)
-        ]
+    asking += [
+        value for value in getattr(convex_set, "__dict__", {}).values() if isinstance(value, Tensor)
+    ]
     return torch.is_grad_enabled() and any(value.requires_grad for value in asking)
 
 

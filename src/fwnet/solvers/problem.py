@@ -177,15 +177,7 @@ class Constrained(Problem):
         largest entry of the row, so that no square overflows.
         """
         unit = _peak(x)
-        gauge = self.convex_set.gauge(code)
-        margin_of_rounding = 0.0
-        if dtype is not None and dtype != code.dtype:
-            margin_of_rounding = 2 * torch.finfo(dtype).eps
-        shrink = (gauge * (1 + margin_of_rounding)).clamp(min=1)
-        code = torch.where((shrink > 1).unsqueeze(-1), code / shrink.unsqueeze(-1), code)
-        gauge = gauge / shrink
-        if dtype is not None:
-            code = code.to(dtype)
+        code, gauge = self._into_set(code, dtype)
         all_of_x = x / unit
         energy = 0.5 * dot(all_of_x, all_of_x)
         x, v = self.inside(all_of_x), self.inside(dual / _peak(dual))
@@ -202,6 +194,16 @@ class Constrained(Problem):
         least = bound.clamp(0, 1).double() * self.radius
         relative = (gap.clamp(min=0) / _positive(energy)).squeeze(-1).double()
         return Certificate(code, relative, (norm - least).clamp(min=0), norm, bound > 1)
+
+    def _into_set(self, code: Tensor, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
+        """Return the code scaled into C, so that it stays there when rounded, and its gauge."""
+        gauge = self.convex_set.gauge(code)
+        margin_of_rounding = 0.0
+        if dtype is not None and dtype != code.dtype:
+            margin_of_rounding = 2 * torch.finfo(dtype).eps
+        shrink = (gauge * (1 + margin_of_rounding)).clamp(min=1)
+        code = torch.where((shrink > 1).unsqueeze(-1), code / shrink.unsqueeze(-1), code)
+        return (code if dtype is None else code.to(dtype)), gauge / shrink
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,8 @@ class Solution:
             require gradients.
         gap: An upper bound on how far the objective at z is above its minimum.
         norm_gap: An upper bound on how far ‖z‖_p is above the least norm of an optimal code; NaN
-            for the penalized problem, whose optimal codes all have the same norm.
+            for sets other than Lp balls, and for the penalized problem, whose optimal codes all
+            have the same norm.
         binds: Whether the constraint is proven to bind: no exact code is in the set.
         status_code: The `Status` of each sample as a small integer.
         num_steps: The number of steps each sample took.

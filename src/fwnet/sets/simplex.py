@@ -1,0 +1,103 @@
+"""The simplex: shares of a total, with an optional limit for each."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fwnet.functional import check_radius, check_rows
+from fwnet.sets.convex_set import ConvexSet, contains_by_distance, widened
+from fwnet.sets.projection import support_l1
+
+
+@dataclass(frozen=True)
+class Simplex(ConvexSet):
+    """{z ≥ 0 : Σ z_i = total, z_i ≤ cap}; without a cap, the set of shares of a total.
+
+    The projection is differentiable; the oracle is piecewise constant.
+
+    >>> import fwnet, torch
+    >>> fwnet.Simplex().project(torch.tensor([1.0, 0.5, -1.0]))
+    tensor([0.7500, 0.2500, 0.0000])
+    >>> fwnet.Simplex(cap=0.5).lmo(torch.tensor([3.0, 1.0, 2.0]))
+    tensor([0.0000, 0.5000, 0.5000])
+    """
+
+    total: float = 1.0
+    cap: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("total", self.total), ("cap", self.cap)):
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
+        check_radius(self.total)
+
+    def lmo(self, u: Tensor) -> Tensor:
+        """Give cap to the entries with the smallest u until the total is spent."""
+        cap = self._cap(u, "u")
+        if cap == self.total:
+            s = torch.zeros_like(u).scatter(-1, u.argmin(-1, keepdim=True), self.total)
+        else:
+            rank = torch.arange(u.shape[-1], device=u.device, dtype=widened(u).dtype)
+            shares = (self.total - cap * rank).clamp(0, cap).to(u.dtype)
+            s = torch.empty_like(u).scatter(-1, u.argsort(dim=-1), shares.expand(u.shape))
+        return torch.where(u.isnan().any(-1, keepdim=True), torch.nan, s)
+
+    def project(self, y: Tensor) -> Tensor:
+        """z_i = min(max(y_i − τ, 0), cap) with the τ that makes the sum equal to total."""
+        cap = self._cap(y, "y")
+        wide = widened(y)
+        below = wide.amax(-1, keepdim=True) - wide  # keeps the digits of a small total
+        with torch.no_grad():
+            if cap < self.total:
+                depth = fill_depth(below.detach(), cap, self.total)
+                full, free = depth - below >= cap, below < depth
+            else:
+                support, _ = support_l1(below.detach(), wide.new_tensor(self.total))
+                full, free = torch.zeros_like(support, dtype=torch.bool), support > 0
+            free &= ~full
+            count = free.sum(-1, keepdim=True)
+        spent = torch.where(free, -below, cap * full.to(below)).sum(-1, keepdim=True)
+        exact = (self.total - spent) / count.clamp(min=1)
+        z = torch.where(free, (exact - below).clamp(0, cap), cap * full.to(below) + 0 * below)
+        return z.to(y.dtype)
+
+    def gauge(self, z: Tensor) -> Tensor:
+        """Σ z_i / total, or ∞ with a negative entry or one above its limit; at least float32."""
+        cap = self._cap(z, "z")
+        wide = widened(z)
+        gauge = wide.sum(-1) / self.total
+        slack = 1 + 64 * torch.finfo(wide.dtype).eps
+        above = (wide > slack * cap * gauge.unsqueeze(-1)).any(-1)
+        return torch.where((wide < 0).any(-1) | above, torch.inf, gauge)
+
+    contains = contains_by_distance
+
+    def _cap(self, z: Tensor, name: str) -> float:
+        check_rows(name, z)
+        cap = self.total if self.cap is None else min(self.cap, self.total)
+        if cap * z.shape[-1] < self.total * (1 - 1e-12):
+            raise ValueError(
+                f"cap must be at least total / m = {self.total} / {z.shape[-1]}, got {self.cap!r}"
+            )
+        return cap
+
+
+def fill_depth(below: Tensor, cap: float, total: float) -> Tensor:
+    """Return the depth d with Σ min(max(d − below_i, 0), cap) = total, (…, 1).
+
+    The sum is piecewise linear in d. Its bends are at below_i, where an entry begins to count, and
+    at below_i + cap, where it is full. Sorted sums of both give its value at every bend, exactly.
+    """
+    bends, order = torch.cat([below, below + cap], -1).sort(-1)
+    change = torch.where(order < below.shape[-1], 1.0, -1.0).to(below.dtype)
+    slope, moment = change.cumsum(-1), (change * bends).cumsum(-1)
+    enough = bends * slope - moment >= total
+    enough[..., -1] = True  # by a rounding it is not, where every entry is full
+    index = enough.int().argmax(-1, keepdim=True)
+    before = (index - 1).clamp(min=0)
+    at, previous = bends.gather(-1, index), bends.gather(-1, before)
+    rise = slope.gather(-1, before)
+    depth = (total + moment.gather(-1, before)) / rise.clamp(min=1)
+    return torch.where(rise >= 1, depth, at).clamp(previous, at)
