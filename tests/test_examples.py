@@ -18,6 +18,7 @@ DATA_SET = {
     "data.berkeley_files": "bsds500",
     "data.berkeley_training_files": "bsds500",
     "data.berkeley_validation_files": "bsds500",
+    "data.camera_pairs": "polyu",
     "data.load_mnist": "mnist",
     "data.set14_files": "set14",
     "data.set5_files": "set5",

@@ -20,6 +20,10 @@ def camera_pairs(folder: str | Path | None = None) -> dict[Path, Path]:
 
     folder: That of the cropped images, or its parent. Default: $FWNET_DATA/polyu. They are for
         non-commercial use and not downloaded.
+
+    >>> import fwnet
+    >>> len(fwnet.data.camera_pairs())
+    55
     """
     found = data_folder("polyu", folder)
     if found is None:

@@ -53,7 +53,17 @@ ADVICE = {
 
 
 class UncertifiedWarning(UserWarning):
-    """Some codes of a batch are not certified."""
+    """Some codes of a batch are not certified.
+
+    >>> import fwnet, torch, warnings
+    >>> _ = torch.manual_seed(0)
+    >>> x, D = torch.randn(3, 20), torch.randn(20, 40)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = fwnet.solve(x, D, fwnet.LpBall(1.3, 5.0), tol=1e-30)
+    >>> caught[0].category.__name__
+    'UncertifiedWarning'
+    """
 
 
 def uncertified(counts: Mapping[int, int], total: int) -> str:
