@@ -889,8 +889,8 @@ FAULTS = [
     ),
     Fault(
         "training/noise_level.py",
-        "(missing > 0) | (sigma < LEAST_SIGMA)",
-        "missing < 0",
+        "torch.where(missing > 0, 1.3, 0.7)",
+        "torch.where(missing > 0, 0.7, 1.3)",
         "tests/training/test_noise_level.py",
     ),
     Fault(

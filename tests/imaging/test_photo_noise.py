@@ -83,8 +83,8 @@ def test_blocks_that_are_partly_hidden_do_not_count():
     assert photo_noise._whole_blocks(opaque).tolist() == [True, True, True, False, True, True]
 
 
-@pytest.mark.parametrize("shape", [(47, 300, 3), (1, 1, 1), (20, 20, 3), (200, 200, 1)])
-def test_small_and_gray_images_are_left_to_the_classical_estimate(shape):
+@pytest.mark.parametrize("shape", [(47, 300, 3), (1, 1, 1), (20, 20, 3)])
+def test_small_images_are_left_to_the_classical_estimate(shape):
     image = np.random.default_rng(0).random(shape)
     assert noise_level(image) == estimate_noise(image)
 

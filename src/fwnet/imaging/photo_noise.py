@@ -13,7 +13,7 @@ from fwnet.models import NoiseLevelNet
 from fwnet.models.noise_level_net import BLOCK, sigma_of
 from fwnet.zoo import load_model
 
-MODELS = {3: "noise_level_net_t5.noise_color"}  # by channels
+MODELS = {1: "noise_level_net_t5.noise_gray", 3: "noise_level_net_t5.noise_color"}
 LEAST_SIDE = 48  # pixels: smaller images have too few blocks
 TILE = 256
 MOST_TILES = 6  # in each direction: more of an image tells nothing new
@@ -30,9 +30,8 @@ def noise_level(
 
     It is the standard deviation of white noise, and about 2.5 times that of the smooth noise of a
     camera: what a network that was trained for white noise should be told (`effective_sigma`). A
-    `NoiseLevelNet` tells it, from at most 36 tiles of 256 × 256 pixels. Gray images, unless a model
-    is given, and those of less than 48 pixels are measured by `estimate_noise`, which is for white
-    noise.
+    `NoiseLevelNet` tells it, from at most 36 tiles of 256 × 256 pixels. Images of less than 48
+    pixels are measured by `estimate_noise`, which is for white noise.
 
     Args:
         pixels: The image, (h, w, channels), integers or values in [0, 1]; 1 or 3 channels.
@@ -46,8 +45,6 @@ def noise_level(
     True
     """
     channels = pixels.shape[2]
-    if model is None and channels not in MODELS:
-        return estimate_noise(pixels, opaque)
     network = _load(model or MODELS[channels], device) if _is_name(model) else model
     if not isinstance(network, NoiseLevelNet) or network.in_channels != channels:
         raise ImageError(f"expected a NoiseLevelNet for {channels} channels, got {network!r}")

@@ -15,6 +15,7 @@ from fwnet.models.model import Model
 BLOCK = 16  # side of a block in pixels
 SCALES = 4  # whole, half, a quarter and an eighth of the size
 SIDE = 5  # of a filter
+LEAST = 2 * BLOCK  # side of an image: a filter must fit into an eighth of it
 LEAST_POWER = 1e-7  # of a filtered block, so that black is not −∞; rounding to 8 bits leaves 1e-6
 HALF_LEVEL = 0.5  # levels below half a gray value are not told apart
 START = math.log(6)
@@ -77,17 +78,17 @@ class NoiseLevelNet(Model):
 
         The last rows and columns that fill no block are left out.
         """
-        if x.ndim != 4 or x.shape[1] != self.in_channels or min(x.shape[2:]) < BLOCK:
+        if x.ndim != 4 or x.shape[1] != self.in_channels or min(x.shape[2:]) < LEAST:
             raise ValueError(
                 f"x must have shape (batch, {self.in_channels}, height, width) with sides of at "
-                f"least {BLOCK}, got {tuple(x.shape)}"
+                f"least {LEAST}, got {tuple(x.shape)}"
             )
         height, width = (length // BLOCK * BLOCK for length in x.shape[2:])
         x = x[..., :height, :width]
         parts = [4 * avg_pool2d(x, BLOCK) - 2]
         for scale, kernel in enumerate(self.filters):
             kernel = kernel - kernel.mean((2, 3), keepdim=True)  # brightness is no noise
-            power = conv2d(pad(x, (SIDE // 2,) * 4, mode="replicate"), kernel).square()
+            power = conv2d(pad(x, (SIDE // 2,) * 4, mode="reflect"), kernel).square()
             power = avg_pool2d(power, BLOCK >> scale)
             parts.append((power + LEAST_POWER).log() / 3 + 2)
             x = avg_pool2d(x, 2)

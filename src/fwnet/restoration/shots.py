@@ -11,11 +11,11 @@ from torch.nn.functional import avg_pool2d, conv2d, interpolate, pad
 from fwnet.restoration.jpeg import jpeg_color
 
 CELL = 4  # side of the squares whose means tell the effective level of noise
-WIDEST = 6  # pixels: reach of a blur
+WIDEST = 5  # pixels: reach of a blur
 OCTAVES = 5  # smooth noise has parts of 1, 2, 4, 8 and 16 pixels
 GRAY = (0.299, 0.587, 0.114)
 # Shares of shots without noise, with white noise, with smooth noise, and of a Bayer sensor.
-SHARES = (0.25, 0.25, 0.3, 0.2)
+SHARES = (0.15, 0.25, 0.4, 0.2)
 NONE, WHITE, SMOOTH, BAYER = range(4)
 # A sensor measures one color per pixel, green at every other one; the rest is interpolated.
 GREEN_FILTER = ((0, 0.25, 0), (0.25, 1, 0.25), (0, 0.25, 0))
@@ -30,13 +30,11 @@ class Shots:
         seen: The photos, (batch, channel, h, w), rounded to 8 bits.
         wanted: The same without noise.
         sigma: The effective level of the noise of each, on the scale of [0, 1].
-        is_smooth: Whether the noise is smooth, as that of cameras.
     """
 
     seen: Tensor
     wanted: Tensor
     sigma: Tensor
-    is_smooth: Tensor
 
 
 def effective_sigma(noise: Tensor) -> Tensor:
@@ -81,7 +79,7 @@ def take_shots(clean: Tensor, generator: torch.Generator) -> Shots:
         seen, white_sigma = _to_8_bits(seen), white_sigma * math.hypot(*GRAY)
     sigma = torch.where(kinds == WHITE, white_sigma, effective_sigma(noisy - wanted))
     without = (kinds == NONE)[:, None, None, None]
-    return Shots(seen, torch.where(without, seen, wanted), sigma, kinds >= SMOOTH)
+    return Shots(seen, torch.where(without, seen, wanted), sigma)
 
 
 def _by_value(kinds: Tensor, generator: torch.Generator) -> Iterator[tuple[int, Tensor, "_Draws"]]:
@@ -126,16 +124,12 @@ def _with_smooth_noise(color: Tensor, draw: _Draws) -> Tensor:
 
     The rms of brightness is between 1 and 14 gray levels. That of colors is smaller for fine parts
     of the noise and about as large for coarse ones, as measured in photos of cameras. There is more
-    noise where it is bright, and where there is texture: cameras smooth flat parts.
+    noise where it is bright.
     """
     bright = _sum_of_octaves(1, color.shape, draw.between(0.2, 1), draw)
-    bright = _blurred(bright, draw.between(0.1, 0.8))
     tint = _sum_of_octaves(3, color.shape, draw.between(-0.8, 0.5), draw)
     tint = tint - _gray(tint)
-    luma, wide = _gray(color), draw.between(3, 3)
-    texture = _blurred((luma - _blurred(luma, wide)).square(), wide) + 1e-4
-    amount = draw.between(0, 2) * luma ** draw.between(0.3, 1) + draw.between(0.05, 0.6)
-    amount = amount * texture ** draw.between(0, 0.6)
+    amount = draw.between(0, 2) * _gray(color) ** draw.between(0.3, 1) + draw.between(0.05, 0.6)
     amount = amount.sqrt() / amount.mean((1, 2, 3), keepdim=True).sqrt()
     noise = _of_unit_power(bright) + draw.between(0.15, 1.2, log=True) * _of_unit_power(tint)
     return color + draw.between(1, 14, log=True) / 255 * amount * noise

@@ -147,7 +147,7 @@ def sample_output(model: ImageModel | NoiseLevelNet) -> Tensor:
     x = sample_image(model.in_channels)
     with torch.no_grad():
         if isinstance(model, NoiseLevelNet):
-            return model.pooled(model.features(x))[:, None, None]
+            return model.pooled(model.features(x.repeat(1, 1, 2, 2)))[:, None, None]
         y: Tensor = model(x, SIGMA if model.noise_level_input else None)
     return y[0]
 
