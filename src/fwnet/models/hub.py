@@ -13,7 +13,7 @@ CARD = """---
 {{ card_data }}
 ---
 
-A model of [fwnet](https://pypi.org/project/fwnet/), Lp-norm constrained coding in PyTorch.
+A model of fwnet, Lp-norm constrained coding in PyTorch.
 
 ```python
 import fwnet
