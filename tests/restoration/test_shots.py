@@ -48,7 +48,7 @@ def test_that_of_smooth_noise_is_larger_than_its_deviation():
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_shots_have_8_bits_and_depend_on_the_generator_alone(channels):
-    clean = photos()[:, :channels]
+    clean = photos(side=63)[:, :channels]
     first, again, other = (take_shots(clean, generator(seed)) for seed in (1, 1, 2))
     assert first.seen.shape == first.wanted.shape == clean.shape
     assert first.sigma.shape == (8,)

@@ -11,7 +11,13 @@ from fwnet.cli import app
 from fwnet.data import ImageSet
 from fwnet.models import NoiseLevelNet, load_model
 from fwnet.restoration import Denoising
-from fwnet.training import NoiseLevelTask, TrainingConfig, TrainingRun, train_noise_level
+from fwnet.training import (
+    ConfigError,
+    NoiseLevelTask,
+    TrainingConfig,
+    TrainingRun,
+    train_noise_level,
+)
 
 
 @pytest.fixture
@@ -75,3 +81,9 @@ def test_the_command(folder, tmp_path):
     assert (network.in_channels, network.config["filters"]) == (1, 2)
     again = CliRunner().invoke(app, [*arguments, *sizes])
     assert again.exit_code == 2
+
+
+def test_a_crop_that_is_too_small(folder, tmp_path):
+    run = TrainingRun(folder=tmp_path / "run")
+    with pytest.raises(ConfigError, match="crop_size must be at least 32, got 31"):
+        train_noise_level(small(), folder, run, crop_size=31)

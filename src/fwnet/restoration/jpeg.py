@@ -58,15 +58,17 @@ def jpeg_color(
         x: Images in [0, 1], (batch, 3, h, w).
         quality: As for `jpeg`.
         corner: As for `jpeg`; two even numbers with `halve`.
-        halve: Whether Cb and Cr have half the height and width, as in most JPEG files; the sides
-            of x must be even then.
+        halve: Whether Cb and Cr have half the height and width, as in most JPEG files.
     """
     luma, color = _turned(_whole(255 * x), TO_YCC).round().split([1, 2], 1)
     luma = _compressed(luma - 128, quality, STEPS, corner).round() + 128
     if halve:
         half = (corner[0] // 2, corner[1] // 2)
-        small = _compressed(avg_pool2d(color, 2).round(), quality, COLOR_STEPS, half).round()
-        color = interpolate(small, scale_factor=2, mode="bilinear", align_corners=False)
+        height, width = color.shape[-2:]
+        even = pad(color, (0, width % 2, 0, height % 2), mode="replicate")
+        small = _compressed(avg_pool2d(even, 2).round(), quality, COLOR_STEPS, half).round()
+        large = interpolate(small, scale_factor=2, mode="bilinear", align_corners=False)
+        color = large[..., :height, :width]
     else:
         color = _compressed(color, quality, COLOR_STEPS, corner).round()
     back = torch.linalg.inv(torch.tensor(TO_YCC, dtype=torch.float64)).tolist()

@@ -55,7 +55,7 @@ def take_shots(clean: Tensor, generator: torch.Generator) -> Shots:
     without noise are wanted as they are, compressed or not.
 
     Args:
-        clean: (batch, 1 or 3, h, w) in [0, 1], with even sides.
+        clean: (batch, 1 or 3, h, w) in [0, 1].
         generator: Of the device of the images.
     """
     wanted = _as_photographed(clean.expand(-1, 3, -1, -1), _Draws(len(clean), generator))

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fwnet.checks import check_integer
 from fwnet.data import keyed_generator
 from fwnet.hardware import choose_device, hardware_name
 from fwnet.models import NoiseLevelNet
-from fwnet.models.noise_level_net import level_of
+from fwnet.models.noise_level_net import LEAST, level_of
 from fwnet.restoration import Denoising
 from fwnet.restoration.shots import take_shots
 from fwnet.training.checkpoint import MODEL, TrainingFolder
@@ -143,6 +144,8 @@ def train_noise_level(
     """
     if run.folder is None:
         raise ConfigError("run.folder must be a folder for the trained network, got None")
+    if check_integer("crop_size", crop_size) < LEAST:
+        raise ConfigError(f"crop_size must be at least {LEAST}, got {crop_size}")
     color = network.in_channels == 3
     restoration = Denoising((0.0, 1.0), color=color)
     config = TrainingConfig(**{**SETTINGS, **(settings or {})})
