@@ -172,7 +172,7 @@ FAULTS = [
     ),
     Fault(
         "sets/convex_set.py",
-        "return gauge <= 1 + tol",
+        "return gauge <= 1 + _roundings(gauge, z, tol)",
         "return gauge <= 1",
         (
             "tests/sets/test_lp_ball.py::test_points_on_and_just_outside_the_border "
