@@ -1,6 +1,7 @@
 """Code whole data sets: scikit-learn estimators, files of rows, networks trained on pairs."""
 
 from fwnet.coding.array_files import EncodeError
+from fwnet.coding.ball_search import LearnedBall, UnidentifiedWarning, learn_ball
 from fwnet.coding.dictionary_learning import LearningProgress, LpDictionaryLearning
 from fwnet.coding.encode import EncodeReport, encode_file
 from fwnet.coding.fwnet_classifier import FWNetClassifier
@@ -15,10 +16,13 @@ __all__ = [
     "EncodeReport",
     "FWNetClassifier",
     "FWNetCoder",
+    "LearnedBall",
     "LearningProgress",
     "LpCoder",
     "LpDictionaryLearning",
+    "UnidentifiedWarning",
     "encode_file",
+    "learn_ball",
     "structured_codes",
     "train_coder",
 ]

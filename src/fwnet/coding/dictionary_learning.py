@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from fwnet.checks import check_integer, check_tolerance
+from fwnet.coding.ball_search import LEARN, LEARNED, check_ball, note_learned_ball
 from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder, to_tensor
 from fwnet.coding.exponent_search import LARGEST_SAMPLE, MOST_TRIALS, search_exponent
-from fwnet.functional import value_of
 from fwnet.sets import LpBall
 from fwnet.solvers.alternation import Alternation, alternate, online_step
 from fwnet.solvers.atoms import initial_atoms
@@ -70,7 +70,8 @@ class LpDictionaryLearning(CodeTransformer):
         n_components: Number of atoms. Default: the number of features.
         p: Exponent of the norm in [1, ∞], or "learn": the one whose codes predict held-out entries
             best. (The reconstruction error cannot choose p: it never grows with p.)
-        radius: Bound on the norm of a code, > 0.
+        radius: Bound on the norm of a code, > 0, or "learn": found in the same way, for every p
+            that is tried. An `UnidentifiedWarning` says if the data do not tell them.
         max_iter: Largest number of passes over the samples.
         tol: Stop when a pass lowers the error by less than this fraction.
         batch_size: Samples at a time, None for all. "auto" takes all of at most 4,096 samples at
@@ -88,8 +89,13 @@ class LpDictionaryLearning(CodeTransformer):
     Attributes:
         components_: The dictionary, (n_components, n_features), rows of norm 1.
         p_: The exponent, given or learned.
-        p_path_: With p="learn", the exponents that were tried, rising.
-        held_out_error_: Their mean squared errors on held-out entries.
+        radius_: The radius, given or learned.
+        p_path_: With p or radius "learn", the exponents that were tried, rising.
+        held_out_error_: Their mean squared errors on held-out entries, each with its best radius.
+        p_interval_: The p that the data allow, lowest and highest; see `LearnedBall`. It does not
+            include how far the dictionary is from the true one.
+        radius_interval_: The same for the radius.
+        doubts_: Reasons, in words, why p or radius may not be identified.
         reconstruction_err_: ½‖x − zD‖², the mean over samples, after every pass; in batches, of
             every batch before the dictionary was fitted to it.
         n_iter_: Number of passes.
@@ -106,7 +112,7 @@ class LpDictionaryLearning(CodeTransformer):
 
     n_components: int | None = None
     p: float | str = 1.5
-    radius: float = 5.0
+    radius: float | str = 5.0
     _: KW_ONLY
     max_iter: int = 100
     tol: float = 1e-3
@@ -120,7 +126,7 @@ class LpDictionaryLearning(CodeTransformer):
     chunk_rows: int | None = None
 
     def fit(self, X: Any, y: Any = None, *, callback: Callback | None = None) -> Self:
-        """Learn the dictionary, and p if asked to. y is ignored.
+        """Learn the dictionary, and p and radius if asked to. y is ignored.
 
         callback: Called with a `LearningProgress`; returning True ends the learning.
         """
@@ -131,7 +137,7 @@ class LpDictionaryLearning(CodeTransformer):
         generator = self._generator()
         before = self.components_ if fitted and self.warm_start else self.dictionary
         atoms = self._first_atoms(before, X, generator, device)
-        self._choose_exponent(X, atoms, generator, report)
+        self._choose_ball(X, atoms, generator, report)
         self.reconstruction_err_: list[float] = []
         sizes = [len(rows) for rows in torch.arange(len(X)).split(self._batch_rows(len(X)))]
         if len(sizes) == 1 and self.batch_size in (None, "auto"):
@@ -154,14 +160,14 @@ class LpDictionaryLearning(CodeTransformer):
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from one more batch; the first one also decides a learned p. y is ignored."""
+        """Learn from one more batch; the first one also decides a learned ball. y is ignored."""
         first = not hasattr(self, "components_")
         X, device = self._checked_samples(X, reset=first)
         self._check_parameters()
         if first:
             generator = self._generator()
             atoms = self._first_atoms(self.dictionary, X, generator, device)
-            self._choose_exponent(X, atoms, generator, _reporter(None))
+            self._choose_ball(X, atoms, generator, _reporter(None))
             self.n_iter_, self.reconstruction_err_ = 0, []
             state = Alternation.begin(atoms)
         else:
@@ -193,26 +199,29 @@ class LpDictionaryLearning(CodeTransformer):
                 state = online_step(state, batch, self._ball(), code_tol)
                 yield state
 
-    def _choose_exponent(
+    def _choose_ball(
         self, X: np.ndarray, atoms: Tensor, generator: torch.Generator, report: Report
     ) -> None:
-        for name in ("p_path_", "held_out_error_"):
+        for name in ("p_path_", "held_out_error_", *LEARNED):
             self.__dict__.pop(name, None)
-        if not isinstance(self.p, str):
-            self.p_ = value_of(self.p)
+        p, radius = (None if one == LEARN else float(one) for one in (self.p, self.radius))
+        if p is not None and radius is not None:
+            self.p_, self.radius_ = p, radius
             return
         trials = iter(range(1, MOST_TRIALS + 1))
+        num_trials = MOST_TRIALS if p is None else 1
         sample = torch.randperm(len(X), generator=generator)[:LARGEST_SAMPLE].numpy()
-        errors = search_exponent(
+        learned, errors = search_exponent(
             to_tensor(X[sample], X.dtype, atoms.device),
             len(atoms),
-            value_of(self.radius),
+            p,
+            radius,
             self.code_tol or CODE_TOL,
             generator,
-            lambda p, error: report(next(trials), MOST_TRIALS, error, p),
+            lambda p, error: report(next(trials), num_trials, error, p),
         )
-        self.p_ = min(errors, key=errors.__getitem__)
         self.p_path_, self.held_out_error_ = list(errors), list(errors.values())
+        note_learned_ball(self, learned)
 
     def _keep(self, state: Alternation) -> None:
         self.reconstruction_err_.append(state.error)
@@ -241,16 +250,14 @@ class LpDictionaryLearning(CodeTransformer):
         return certified_coder(self.components_, self._ball(), self.transform_tol, dtype, device)
 
     def _ball(self) -> LpBall:
-        return LpBall(self.p_, value_of(self.radius))
+        return LpBall(self.p_, self.radius_)
 
     def _generator(self) -> torch.Generator:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return torch.Generator().manual_seed(int(seed))
 
     def _check_parameters(self) -> None:
-        if isinstance(self.p, str) and self.p != "learn":
-            raise ValueError(f"p must be in [1, inf] or 'learn', got {self.p!r}")
-        LpBall(1.0 if isinstance(self.p, str) else value_of(self.p), value_of(self.radius))
+        check_ball(self.p, self.radius)
         check_integer("max_iter", self.max_iter)
         for name, default in (("n_components", None), ("batch_size", "auto")):
             if getattr(self, name) not in (None, default):

@@ -1,4 +1,4 @@
-"""Choose an exponent for signals without codes: the one that predicts held-out entries best.
+"""Learn p, and the radius, for signals without a dictionary: one is learned for every p tried.
 
     min_p Σ (x_i − (D_p z)_i)²  over held-out entries i,    z = code of the other entries of x
 
@@ -13,8 +13,15 @@ from itertools import islice
 import torch
 from torch import Tensor
 
+from fwnet.coding.ball_search import (
+    FINE_STEP,
+    FINEST_STEP,
+    BallSearch,
+    LearnedBall,
+    exponent_of,
+    random_folds,
+)
 from fwnet.sets import LpBall
-from fwnet.solvers import solve
 from fwnet.solvers.alternation import alternate
 from fwnet.solvers.atoms import initial_atoms
 
@@ -22,70 +29,116 @@ GRID = (1.0, 1.15, 1.3, 1.5, 1.75, 2.0, 2.5, 4.0, math.inf)
 REFINEMENTS = 2
 MOST_TRIALS = len(GRID) + 2 * REFINEMENTS
 LARGEST_SAMPLE = 2_000  # rows, of which a quarter is held out
-HELD_OUT_ROWS, FOLDS = 0.25, 4
+HELD_OUT_ROWS = 0.25
 ROUNDS = 10
+FIRST_RADIUS = -1.0  # log2 of a radius to begin with, by the norm of exact codes
 
 
-def held_out_error(x: Tensor, atoms: Tensor, ball: LpBall, folds: Tensor, tol: float) -> float:
-    """Return the mean squared error of every entry of x, predicted from those in other folds.
+class _Trials:
+    """Dictionaries for balls of several p, learned alike, and their errors on held-out rows."""
 
-    Args:
-        x: Signals, (count, n).
-        atoms: D, (m, n).
-        ball: The ball of the codes.
-        folds: For every feature the number of its fold, (n,). All rows share them.
-        tol: Tolerance of the codes.
-    """
-    error = 0.0
-    for fold in folds.unique():
-        hidden = folds == fold
-        code = solve(x, atoms.T.contiguous(), ball, weights=~hidden, tol=tol).code
-        error += float((x - code @ atoms)[:, hidden].square().sum())
-    return error / x.numel()
+    def __init__(
+        self,
+        x: Tensor,
+        num_atoms: int,
+        radius: float | None,
+        code_tol: float,
+        generator: torch.Generator,
+    ) -> None:
+        chosen = torch.randperm(len(x), generator=generator)[:LARGEST_SAMPLE].to(x.device)
+        num_held = max(1, round(HELD_OUT_ROWS * len(chosen)))
+        self.held, self.train = x[chosen[:num_held]], x[chosen[num_held:]]
+        self.folds = random_folds(x.shape[1], generator).to(x.device)
+        self.first = initial_atoms(self.train, num_atoms, generator)
+        self.radius, self.code_tol = radius, code_tol
+        self.searches: dict[float, BallSearch] = {}  # by 1/p
+
+    def add(self, inverse: float) -> float:
+        """Learn a dictionary for one p; return the held-out error at its radius."""
+        search = self._search(self.first)
+        if self.radius is not None:
+            search = self._learn(search, inverse, math.log2(self.radius), ROUNDS)
+            search.best_radius(inverse, FINE_STEP)
+        else:
+            # The radius and the dictionary in turn: each needs the other.
+            search = self._learn(search, inverse, search.unit(inverse) + FIRST_RADIUS, ROUNDS // 2)
+            radius = search.best_radius(inverse, FINE_STEP)
+            search = self._learn(search, inverse, radius, ROUNDS - ROUNDS // 2)
+            search.best_radius(inverse, FINE_STEP)
+        self.searches[inverse] = search
+        return float(search.least(inverse).mean())
+
+    def best(self) -> float:
+        """Return the 1/p with the least error."""
+        return min(self.searches, key=lambda one: float(self.searches[one].least(one).mean()))
+
+    def near(self) -> list[float]:
+        """Return the points halfway between the best 1/p and its neighbors."""
+        inverses = sorted(self.searches)
+        index = inverses.index(self.best())
+        neighbors = inverses[max(0, index - 1) : index] + inverses[index + 1 : index + 2]
+        return [(inverses[index] + other) / 2 for other in neighbors]
+
+    def bound(self, side: int) -> float:
+        """Return the first 1/p, below or above, whose error is a standard error above the least."""
+        best = self.best()
+        least = self.searches[best].least(best)
+        end = best
+        for inverse in sorted(self.searches, reverse=side < 0):
+            if (inverse - best) * side > 0:
+                end = inverse
+                difference = self.searches[inverse].least(inverse) - least
+                if difference.mean() >= difference.std() / math.sqrt(len(difference)):
+                    break
+        return end
+
+    def _search(self, atoms: Tensor) -> BallSearch:
+        dictionary = atoms.T.contiguous()
+        return BallSearch(self.held, dictionary, self.folds, self.radius, self.code_tol)
+
+    def _learn(
+        self, search: BallSearch, inverse: float, log_radius: float, num_rounds: int
+    ) -> BallSearch:
+        ball, atoms = LpBall(exponent_of(inverse), 2.0**log_radius), search.dictionary.T
+        *_, learned = islice(alternate(self.train, atoms, ball, self.code_tol), num_rounds)
+        return self._search(learned.atoms)
 
 
 def search_exponent(
     x: Tensor,
     num_atoms: int,
-    radius: float,
+    p: float | None,
+    radius: float | None,
     code_tol: float,
     generator: torch.Generator,
     on_trial: Callable[[float, float], bool | None] = lambda *_: None,
-) -> dict[float, float]:
-    """Return the exponents that were tried, rising, with their held-out errors.
+) -> tuple[LearnedBall, dict[float, float]]:
+    """Return the best ball, and the exponents that were tried, rising, with their errors.
 
     A grid of p is tried, then points between the best and its neighbors. All p learn from the same
     rows for the same number of rounds, starting from the same atoms. `on_trial` is called with
-    every p and its error; returning True ends the search.
+    every p and its error; returning True ends the search. None for p or radius: it is learned.
     """
-    if x.shape[1] < 2 or len(x) < 2:
+    if min(x.shape) < 2:
         raise ValueError(
-            f"p can be learned from at least 2 samples of 2 features, got {tuple(x.shape)}"
+            f"p or radius can be learned from at least 2 samples of 2 features, got "
+            f"{tuple(x.shape)}"
         )
-    chosen = torch.randperm(len(x), generator=generator)[:LARGEST_SAMPLE].to(x.device)
-    num_held = max(1, round(HELD_OUT_ROWS * len(chosen)))
-    held, train = x[chosen[:num_held]], x[chosen[num_held:]]
-    num_folds = min(FOLDS, x.shape[1])
-    folds = torch.randperm(x.shape[1], generator=generator).to(x.device) % num_folds
-    first = initial_atoms(train, num_atoms, generator)
+    trials = _Trials(x, num_atoms, radius, code_tol, generator)
     errors: dict[float, float] = {}
 
-    def stops_at(p: float) -> bool:
-        ball = LpBall(p, radius)
-        *_, learned = islice(alternate(train, first, ball, code_tol), ROUNDS)
-        errors[p] = held_out_error(held, learned.atoms, ball, folds, code_tol)
-        return bool(on_trial(p, errors[p]))
+    def stops_at(inverse: float) -> bool:
+        errors[exponent_of(inverse)] = error = trials.add(inverse)
+        return bool(on_trial(exponent_of(inverse), error))
 
-    stopped = any(stops_at(p) for p in GRID)
-    for _ in range(REFINEMENTS):
-        stopped = stopped or any(stops_at(p) for p in _between_neighbors(errors))
-    return dict(sorted(errors.items()))
-
-
-def _between_neighbors(errors: dict[float, float]) -> list[float]:
-    """Return the points halfway, in 1/p, between the best p and its neighbors."""
-    exponents = sorted(errors)
-    best = min(exponents, key=errors.__getitem__)
-    index = exponents.index(best)
-    neighbors = exponents[max(0, index - 1) : index] + exponents[index + 1 : index + 2]
-    return [2 / (1 / best + 1 / other) for other in neighbors]
+    stopped = any(stops_at(1 / one) for one in (GRID if p is None else (p,)))
+    for _ in range(REFINEMENTS if p is None else 0):
+        stopped = stopped or any(stops_at(inverse) for inverse in trials.near())
+    best = trials.best()
+    search = trials.searches[best]
+    radii = (search.best_of(best),) * 2
+    if radius is None:
+        search.best_radius(best, FINEST_STEP, search.relative_radius())
+        radii = search.radius_bound(-1), search.radius_bound(+1)
+    inverses = trials.bound(-1), trials.bound(+1)
+    return search.conclude(inverses, radii, p is None), dict(sorted(errors.items()))

@@ -1,5 +1,6 @@
 """`FWNetCoder`: a network that codes, as a step of a scikit-learn pipeline."""
 
+import warnings
 from collections import Counter
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, cast
@@ -10,11 +11,17 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from fwnet.checks import check_integer
+from fwnet.coding.ball_search import UnidentifiedWarning, check_ball
 from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer, as_array, to_tensor
 from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes
 from fwnet.coding.dictionary_learning import LpDictionaryLearning
-from fwnet.coding.network_estimator import FIRST_P, FLOAT32, NetworkEstimator, in_precision
-from fwnet.functional import check_radius
+from fwnet.coding.network_estimator import (
+    FIRST_P,
+    FLOAT32,
+    LEARN,
+    NetworkEstimator,
+    in_precision,
+)
 from fwnet.models import FWNet
 from fwnet.solvers import ksvd
 from fwnet.training import CodeRegression
@@ -41,7 +48,9 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
         p: Exponent of the norm, a number > 1, or "learn". Without codes, a learned p starts from
             the p whose codes predict held-out entries of X best.
         radius: Bound on the norm of a code. Default: with codes, learned from their largest norm;
-            without, the root mean square norm of the samples.
+            without, the root mean square norm of the samples. "learn": without codes, the radius
+            whose codes predict held-out entries best, with an `UnidentifiedWarning` if the data do
+            not tell it.
         max_iter: Largest number of passes over the samples.
         batch_size: Largest number of samples per step; a pass has at least 20 steps.
         learning_rate: Of Adam, falling to 0 as a cosine.
@@ -73,7 +82,7 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
     n_components: int | None = None
     _: KW_ONLY
     num_layers: int = 4
-    radius: float | None = None
+    radius: float | str | None = None
     max_iter: int = 100
     batch_size: int = 100
     weight_decay: float = 2e-4
@@ -89,7 +98,7 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
         if self.n_components is not None:
             check_integer("n_components", self.n_components)
         if self.radius is not None:
-            check_radius(self.radius)
+            check_ball(FIRST_P, self.radius)
         X, _ = self._checked_samples(X, reset=True)
         seed = self._seed()
         codes = _given_codes(y, len(X), self.n_components)
@@ -99,7 +108,8 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
         else:
             pairs = torch.from_numpy(np.array(X)), torch.from_numpy(np.array(codes))
             components = dictionary_from_pairs(*pairs).T.numpy()
-            first_p, radius = FIRST_P, self.radius
+            first_p = FIRST_P
+            radius = None if self.radius is None or self.radius == LEARN else float(self.radius)
         # Codes are learned in a unit in which their norms are about 1, so no unit of X matters.
         norms = np.linalg.norm(codes.astype(np.float64), axis=1)
         self._unit = float(np.sqrt(np.square(norms).mean())) or 1.0
@@ -136,9 +146,12 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
             random_state=seed,
             device=self.device,
         )
-        codes = learner.fit(X).transform(X)
+        with warnings.catch_warnings():
+            if radius != LEARN:  # p is only where the training begins
+                warnings.simplefilter("ignore", UnidentifiedWarning)
+            codes = learner.fit(X).transform(X)
         low, high = P_BOUNDS
-        return learner.components_, codes, min(max(learner.p_, low), high), radius
+        return learner.components_, codes, min(max(learner.p_, low), high), learner.radius_
 
     def _coder(self, dtype: np.dtype, device: torch.device) -> Coder:
         code_of = in_precision(self.network_, dtype, device)

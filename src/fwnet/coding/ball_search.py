@@ -1,0 +1,435 @@
+"""Learn the ball of codes, p and radius, from signals and a dictionary: `learn_ball`.
+
+    min_{p, c} Σ (x_i − (D z)_i)²  over held-out entries i,    z = code of the other entries of x
+
+A ball that is too small cannot follow the signals; one that is too large follows the noise. The
+interval holds the balls whose error exceeds the least by less than one standard error of the
+difference; docs/learning_p.md derives both.
+"""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fwnet.functional import lp_norm, value_of
+from fwnet.sets import LpBall
+from fwnet.solvers import solve
+
+LEARN = "learn"
+LEARNED = ("p_interval_", "radius_interval_", "doubts_")  # attributes of an estimator
+GRID = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.35, 0.2)  # 1/p
+NEXT_TO_1 = 0.96  # 1/p between this and 1 is not tried: nearly p = 1, but slow
+FIRST_RADII = (-3.0, -1.5, -0.5, 0.0)  # log2 of the radius, by the median norm of exact codes
+FARTHEST = 4.0  # of log2 radius from that norm
+COARSE_STEP, FINE_STEP, FINEST_STEP = 1 / 4, 1 / 16, 1 / 64  # of log2 radius
+EXPONENT_STEPS = (0.05, 0.025, 0.0125)  # of 1/p
+LARGEST_SAMPLE, FOLDS, ROWS_FOR_UNIT = 400, 4, 128
+CODE_TOL = 1e-5
+WIDEST_P, WIDEST_RADIUS = 0.1, 1.1  # a wider interval is reported as a doubt
+LOOSEST_CODES = 0.25
+NOISE_FACTOR = 2.0  # the bias of noise is at most about this many times what doubling it shows
+LARGEST_P = 1 / GRID[-1]
+
+
+class UnidentifiedWarning(UserWarning):
+    """The data do not tell p or the radius: the message says why.
+
+    >>> import fwnet, numpy as np, warnings
+    >>> rng = np.random.default_rng(0)
+    >>> noise, D = rng.standard_normal((60, 8)), rng.standard_normal((6, 8))
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     _ = fwnet.LpCoder(D, p=2.0, radius="learn").fit(noise)
+    >>> caught[0].category.__name__
+    'UnidentifiedWarning'
+    """
+
+
+@dataclass(frozen=True)
+class LearnedBall:
+    """The ball that predicts held-out entries best, and how well the data determine it.
+
+    Attributes:
+        p: Exponent, given or learned.
+        radius: Radius, given or learned.
+        p_interval: Lowest and highest p that the data allow, at about 95 %.
+        radius_interval: The same for the radius.
+        error: Mean squared error of held-out entries.
+        variance: Variance of the entries around the mean of their feature.
+        code_change: How much codes change if a quarter of the entries is hidden: the root mean
+            square change by the root mean square norm.
+        doubts: Reasons, in words, why p or the radius may not be identified; empty if there are
+            none.
+        trials: All balls that were tried on all rows: (p, radius, error).
+    """
+
+    p: float
+    radius: float
+    p_interval: tuple[float, float]
+    radius_interval: tuple[float, float]
+    error: float
+    variance: float
+    code_change: float
+    doubts: tuple[str, ...]
+    trials: list[tuple[float, float, float]] = field(repr=False)
+
+
+def held_out_errors(
+    x: Tensor, dictionary: Tensor, ball: LpBall, folds: Tensor, tol: float
+) -> tuple[Tensor, Tensor]:
+    """Predict every entry of x from those in other folds.
+
+    Args:
+        x: Signals, (count, n).
+        dictionary: D, (n, m).
+        ball: The ball of the codes.
+        folds: For every feature the number of its fold, (n,). All rows share them.
+        tol: Tolerance of the codes.
+
+    Returns:
+        The mean squared error of every row, (count,), and the codes, (folds, count, m).
+    """
+    errors, codes = x.new_zeros(len(x)), []
+    for fold in folds.unique():
+        hidden = folds == fold
+        code = solve(x, dictionary, ball, weights=~hidden, tol=tol, warn=False).code
+        errors += (x - code @ dictionary.T)[:, hidden].square().sum(-1)
+        codes.append(code)
+    return errors / x.shape[1], torch.stack(codes)
+
+
+def random_folds(num_features: int, generator: torch.Generator) -> Tensor:
+    """Return for every feature the number of its fold, at random, of at most four."""
+    return torch.randperm(num_features, generator=generator) % min(FOLDS, num_features)
+
+
+def exponent_of(inverse: float) -> float:
+    """Return p for 1/p."""
+    return 1 / inverse if inverse else math.inf
+
+
+Trials = dict[float, Tensor]  # errors of rows, by log2 radius
+
+
+class BallSearch:
+    """Held-out errors of balls for one dictionary, remembered, and the search for the least.
+
+    Args:
+        x: Signals, (count, n).
+        dictionary: D, (n, m).
+        folds: As in `held_out_errors`.
+        radius: The radius, or None if it is to be learned.
+        tol: Tolerance of the codes.
+    """
+
+    def __init__(
+        self,
+        x: Tensor,
+        dictionary: Tensor,
+        folds: Tensor,
+        radius: float | None = None,
+        tol: float = CODE_TOL,
+    ) -> None:
+        self.x, self.dictionary, self.folds = x, dictionary, folds
+        self.radius, self.tol = radius, tol
+        self.trials: dict[float, Trials] = {}  # by 1/p
+        self._units: dict[float, float] = {}
+
+    def best_radius(self, inverse: float, finest: float, start: float | None = None) -> float:
+        """Return the log2 radius with the least error at one 1/p, to within a step `finest`.
+
+        `start`: A log2 radius, relative to the norm of exact codes, to begin near. Default: try a
+        wide range.
+        """
+        if self.radius is not None:
+            self._try(inverse, math.log2(self.radius))
+            return math.log2(self.radius)
+        unit = self.unit(inverse)
+        step = COARSE_STEP if start is None else max(FINE_STEP, 2 * finest)
+        for first in FIRST_RADII if start is None else (start,):
+            self._try(inverse, unit + first)
+        while step >= finest:
+            best = self.best_of(inverse)
+            tried = len(self.trials[inverse])
+            for radius in (best - step, best + step):
+                if abs(radius - unit) <= FARTHEST:
+                    self._try(inverse, radius)
+            if self.best_of(inverse) == best or len(self.trials[inverse]) == tried:
+                step /= 2
+        return self.best_of(inverse)
+
+    def best_of(self, inverse: float) -> float:
+        """Return the log2 radius with the least error of those that were tried at one 1/p."""
+        trials = self.trials[inverse]
+        return min(trials, key=lambda radius: float(trials[radius].mean()))
+
+    def least(self, inverse: float) -> Tensor:
+        """Return the errors of rows at the best radius of one 1/p."""
+        return self.trials[inverse][self.best_of(inverse)]
+
+    def best_inverse(self) -> float:
+        """Return the 1/p with the least error."""
+        return min(self.trials, key=lambda inverse: float(self.least(inverse).mean()))
+
+    def unit(self, inverse: float) -> float:
+        """Return log2 of the median norm of exact codes, which makes the search unit-free."""
+        if inverse not in self._units:
+            p, x = exponent_of(inverse), self.x[:ROWS_FOR_UNIT]
+            huge = LpBall(p, 1e6 * float(x.norm()) / float(self.dictionary.norm()))
+            norms = lp_norm(solve(x, self.dictionary, huge, tol=1e-4, warn=False).code, p)
+            self._units[inverse] = math.log2(float(norms.median()))
+        return self._units[inverse]
+
+    def refine(self, steps: Iterable[float]) -> tuple[float, float]:
+        """Return the best 1/p and log2 radius, found from those that were tried, in these steps."""
+        self.best_radius(self.best_inverse(), FINEST_STEP, self.relative_radius())
+        for step in steps:
+            while True:
+                best = self.best_inverse()
+                for other in (best - step, best + step):
+                    self.follow(best, other)
+                if self.best_inverse() == best:
+                    break
+        return self.best_inverse(), self.best_of(self.best_inverse())
+
+    def relative_radius(self) -> float:
+        """Return the log2 radius of the best ball, relative to the norm of exact codes."""
+        best = self.best_inverse()
+        return self.best_of(best) - self.unit(best)
+
+    def follow(self, known: float, inverse: float) -> float | None:
+        """Try another 1/p, with radii near the best of a known one; return the 1/p, if allowed."""
+        if inverse > NEXT_TO_1:
+            inverse = 1.0
+        if inverse < GRID[-1] - 1e-9:
+            return None
+        if inverse not in self.trials:
+            start = self.best_of(known) - self.unit(known) if self.radius is None else None
+            self.best_radius(inverse, FINEST_STEP, start)
+        return inverse
+
+    def excess(self, inverse: float, radius: float) -> float:
+        """Return the error above that of the best ball, in standard errors of the difference."""
+        best = self.best_inverse()
+        difference = self.trials[inverse][radius] - self.least(best)
+        spread = float(difference.std()) / math.sqrt(len(difference))
+        return float(difference.mean()) / spread if spread > 0 else 0.0
+
+    def radius_bound(self, side: int) -> float:
+        """Return the log2 radius where the excess reaches 1 at the best p, below or above."""
+        inverse = self.best_inverse()
+        best = self.best_of(inverse)
+
+        def excess_at(distance: float) -> float | None:
+            radius = best + side * distance
+            if abs(radius - self.unit(inverse)) > FARTHEST:
+                return None
+            self._try(inverse, radius)
+            return self.excess(inverse, radius)
+
+        return best + side * _reach(excess_at, FINEST_STEP)
+
+    def exponent_bound(self, side: int) -> tuple[float, float]:
+        """Return the 1/p where the excess reaches 1, below or above, and its best log2 radius."""
+        best = self.best_inverse()
+        at = best
+
+        def excess_at(distance: float) -> float | None:
+            nonlocal at
+            if side > 0 and at == 1.0:
+                return None
+            followed = self.follow(at, best + side * distance)
+            if followed is None:
+                return None
+            at = followed
+            return self.excess(at, self.best_of(at))
+
+        reached = min(max(best + side * _reach(excess_at, EXPONENT_STEPS[-1]), GRID[-1]), 1.0)
+        share = (reached - best) / (at - best) if at != best else 0.0
+        return reached, (1 - share) * self.best_of(best) + share * self.best_of(at)
+
+    def conclude(
+        self, inverses: tuple[float, float], radii: tuple[float, float], learn_p: bool
+    ) -> LearnedBall:
+        """Return the best ball with its intervals, given in 1/p and log2 radius, and doubts."""
+        inverse, x = self.best_inverse(), self.x
+        ball = LpBall(exponent_of(inverse), 2.0 ** self.best_of(inverse))
+        parts = held_out_errors(x, self.dictionary, ball, self.folds, self.tol)[1]
+        whole = solve(x, self.dictionary, ball, tol=self.tol, warn=False).code
+        norm = float(whole.square().sum(-1).mean().sqrt())
+        change = float((parts - whole).square().sum(-1).mean().sqrt()) / norm if norm else math.inf
+        learned = LearnedBall(
+            p=exponent_of(inverse),
+            radius=2.0 ** self.best_of(inverse) if self.radius is None else self.radius,
+            p_interval=(exponent_of(min(inverses[1], 1.0)), exponent_of(max(inverses[0], 0.0))),
+            radius_interval=(2.0 ** radii[0], 2.0 ** radii[1]),
+            error=float(self.least(inverse).mean()),
+            variance=float(x.var(0).mean()),
+            code_change=change,
+            doubts=(),
+            trials=[
+                (exponent_of(inverse), 2.0**radius, float(errors.mean()))
+                for inverse, trials in sorted(self.trials.items(), reverse=True)
+                for radius, errors in sorted(trials.items())
+            ],
+        )
+        at_end = self.radius is None and abs(self.relative_radius()) > FARTHEST - COARSE_STEP
+        doubts = _doubts(learned, learn_p, self.radius is None, at_end)
+        return replace(learned, doubts=tuple(doubts))
+
+    def _try(self, inverse: float, radius: float) -> None:
+        if radius not in self.trials.setdefault(inverse, {}):
+            ball = LpBall(exponent_of(inverse), 2.0**radius)
+            errors, _ = held_out_errors(self.x, self.dictionary, ball, self.folds, self.tol)
+            self.trials[inverse][radius] = errors
+
+
+def _reach(excess_at: Callable[[float], float | None], step: float) -> float:
+    """Return the distance where a function that rises from 0 reaches 1, in doubling steps.
+
+    None from the function means that the range ends: the last distance is returned.
+    """
+    before, known = 0.0, 0.0
+    while True:
+        distance = before + step
+        excess = excess_at(distance)
+        if excess is None:
+            return before
+        if excess >= 1:
+            return before + step * (1 - known) / (excess - known)
+        before, known, step = distance, max(excess, 0.0), 2 * step
+
+
+def learn_ball(
+    x: Tensor,
+    dictionary: Tensor,
+    p: float | str = LEARN,
+    radius: float | str = LEARN,
+    *,
+    seed: int = 0,
+    tol: float = CODE_TOL,
+    progress: Callable[[int, int], None] = lambda *_: None,
+) -> LearnedBall:
+    """min_{p, c} Σ (x_i − (D z)_i)² over held-out entries i, z the code of the other entries.
+
+    At most 400 rows are used. p in (1, 1.04) and above 10 is not tried.
+
+    Args:
+        x: Signals, (count, n), at least two rows of two entries.
+        dictionary: D, (n, m).
+        p: Exponent, or "learn".
+        radius: Radius, or "learn".
+        seed: Seed of the rows and folds.
+        tol: Tolerance of the codes.
+        progress: Called with the number of steps done and the number of all steps.
+
+    >>> import fwnet, torch
+    >>> _ = torch.manual_seed(0)
+    >>> D = torch.randn(12, 6, dtype=torch.float64)
+    >>> codes = fwnet.LpBall(2.0).lmo(torch.randn(100, 6, dtype=torch.float64))
+    >>> x = codes @ D.T + 0.05 * torch.randn(100, 12, dtype=torch.float64)
+    >>> learned = fwnet.coding.learn_ball(x, D, p=2.0)
+    >>> round(learned.radius, 1), learned.doubts
+    (1.0, ())
+    """
+    if x.ndim != 2 or min(x.shape) < 2:
+        raise ValueError(
+            f"p and radius can be learned from at least 2 samples of 2 features, got "
+            f"{tuple(x.shape)}"
+        )
+    if not x.any():
+        raise ValueError("p and radius cannot be learned from samples that are all 0")
+    learn_p, fixed = p == LEARN, None if radius == LEARN else float(radius)
+    inverses = GRID if learn_p else (1 / float(p),)
+    generator = torch.Generator().manual_seed(seed)
+    chosen = torch.randperm(len(x), generator=generator)[:LARGEST_SAMPLE].to(x.device)
+    folds = random_folds(x.shape[1], generator).to(x.device)
+    x, num_steps = x[chosen], len(inverses) + 3
+    search = BallSearch(x, dictionary, folds, fixed, tol)
+    for step, inverse in enumerate(inverses):
+        search.best_radius(inverse, FINE_STEP, search.relative_radius() if step else None)
+        progress(step + 1, num_steps)
+    steps = EXPONENT_STEPS if learn_p else ()
+    inverse, log_radius = search.refine(steps)
+    progress(num_steps - 2, num_steps)
+    error = float(search.least(inverse).mean())
+
+    # Balls that are allowed by the spread of the errors over the rows.
+    lows, highs = [inverse, log_radius], [inverse, log_radius]
+    if fixed is None:
+        lows[1], highs[1] = search.radius_bound(-1), search.radius_bound(+1)
+    if learn_p:
+        (lows[0], low_end), (highs[0], high_end) = (search.exponent_bound(s) for s in (-1, +1))
+        lows[1] = log_radius - math.hypot(
+            log_radius - lows[1], max(0.0, log_radius - min(low_end, high_end))
+        )
+        highs[1] = log_radius + math.hypot(
+            highs[1] - log_radius, max(0.0, max(low_end, high_end) - log_radius)
+        )
+    widths = (EXPONENT_STEPS[-1] * learn_p, FINEST_STEP * (fixed is None))
+    for axis, width in enumerate(widths):
+        lows[axis] -= width / 2
+        highs[axis] += width / 2
+    progress(num_steps - 1, num_steps)
+
+    # Noise moves the best ball away from the true one; twice the noise tells how far.
+    noise = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x)
+    noisy = BallSearch(x + math.sqrt(error) * noise, dictionary, folds, fixed, tol)
+    noisy.best_radius(inverse, FINEST_STEP, search.relative_radius())
+    moved = noisy.refine(steps[1:])
+    for axis, (value, other) in enumerate(zip((inverse, log_radius), moved, strict=True)):
+        ends = highs if value > other else lows
+        ends[axis] += NOISE_FACTOR * (value - other)
+    progress(num_steps, num_steps)
+
+    return search.conclude((lows[0], highs[0]), (lows[1], highs[1]), learn_p)
+
+
+def _doubts(learned: LearnedBall, learn_p: bool, learn_radius: bool, at_end: bool) -> Iterator[str]:
+    """Yield the reasons why p or radius may not be identified."""
+    (low_p, high_p), (low, high) = learned.p_interval, learned.radius_interval
+    if learned.error >= learned.variance:
+        yield (
+            f"held-out entries are predicted no better than by their mean (mean squared error "
+            f"{learned.error:.3g}, variance {learned.variance:.3g})"
+        )
+    if at_end:
+        yield f"the best radius, {learned.radius:.3g}, is at the end of the range"
+    if learn_p and learned.p > LARGEST_P - 1e-6:
+        yield f"the best p, {learned.p:.3g}, is at the end of the range"
+    if learn_p and max(high_p - learned.p, learned.p - low_p) > WIDEST_P:
+        yield f"p may be anything from {low_p:.3g} to {high_p:.3g}"
+    if learn_radius and max(high / learned.radius, learned.radius / low) > WIDEST_RADIUS:
+        yield f"the radius may be anything from {low:.3g} to {high:.3g}"
+    if learned.code_change > LOOSEST_CODES:
+        yield (
+            f"codes change by {learned.code_change:.0%} if a quarter of the entries is hidden: the "
+            "signals do not determine them"
+        )
+
+
+def check_ball(p: float | str, radius: float | str) -> None:
+    """Raise unless p is in [1, ∞] and radius > 0, or "learn"."""
+    for name, value, kind in (("p", p, "in [1, inf]"), ("radius", radius, "> 0")):
+        if isinstance(value, str) and value != LEARN:
+            raise ValueError(f"{name} must be {kind} or {LEARN!r}, got {value!r}")
+    LpBall(*(1.0 if isinstance(one, str) else value_of(one) for one in (p, radius)))
+
+
+def note_learned_ball(estimator: Any, learned: LearnedBall) -> None:
+    """Set the attributes of an estimator that tell what was learned, and warn of doubts."""
+    estimator.p_, estimator.radius_ = learned.p, learned.radius
+    for name in LEARNED:
+        setattr(estimator, name, getattr(learned, name.rstrip("_")))
+    if learned.doubts:
+        warnings.warn(
+            f"the data do not tell the ball of the codes: {'; '.join(learned.doubts)}. p = "
+            f"{learned.p:.3g} and radius = {learned.radius:.3g} predict held-out entries best",
+            UnidentifiedWarning,
+            stacklevel=3,
+        )
