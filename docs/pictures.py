@@ -20,6 +20,7 @@ PROJECT = Path(__file__).parents[1]
 IMAGES = PROJECT / "docs" / "images"
 FIGURES = {
     "codes/plot_codes": "codes.png",
+    "codes/plot_learn_ball": "learn_ball.png",
     "codes/plot_pool_p": "pool_p.png",
     "codes/plot_radius": "radius.png",
     "images/plot_denoise": "denoising.jpg",

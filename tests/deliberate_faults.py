@@ -764,12 +764,36 @@ FAULTS = [
         ),
     ),
     Fault(
-        "coding/exponent_search.py",
+        "coding/ball_search.py",
         "weights=~hidden",
         "weights=hidden",
         (
             "tests/coding/test_dictionary_learning.py::TestUnknownExponent::test_reconstruction_never_loses_by_a_larger_p_but_prediction_does"
         ),
+    ),
+    Fault(
+        "coding/ball_search.py",
+        "spread.index(min(spread))",
+        "spread.index(max(spread))",
+        "tests/coding/test_ball_search.py::test_with_hardly_any_noise_the_narrow_minimum_is_found",
+    ),
+    Fault(
+        "coding/ball_search.py",
+        "if excess >= 1:",
+        "if excess >= 0.1:",
+        "tests/coding/test_ball_search.py",
+    ),
+    Fault(
+        "coding/ball_search.py",
+        "if learned.error >= learned.variance:",
+        "if learned.error >= 2 * learned.variance:",
+        "tests/coding/test_ball_search.py",
+    ),
+    Fault(
+        "coding/exponent_search.py",
+        "if self.radius is not None:",
+        "if self.radius is None:",
+        "tests/coding/test_dictionary_learning.py::TestUnknownExponent",
     ),
     Fault(
         "coding/structured_codes.py",

@@ -33,7 +33,7 @@ def test_as_a_module():
 def test_help_names_the_commands():
     result = invoke("--help")
     assert result.exit_code == 0
-    commands = "demo app denoise upscale encode train reproduce models export bench"
+    commands = "demo app denoise upscale encode explore train reproduce models export bench"
     for name in commands.split():
         assert name in result.stdout
 

@@ -21,6 +21,7 @@ PAGES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::fwnet.coding.UnidentifiedWarning")
 @pytest.mark.parametrize("name", PAGES)
 def test_the_python_blocks_run_in_order(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -25,6 +25,7 @@ from fwnet.drawing import (
     draw_entries,
     draw_training,
     label_of,
+    page,
     remove_frame,
     svg,
     webp,
@@ -352,39 +353,11 @@ def _synthetic(rows: int) -> tuple[Tensor, Tensor]:
     return data.signals, data.dictionary
 
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #222; --soft: #666; --paper: #fff; --line: #ddd }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #ddd; --soft: #999; --paper: #16181c; --line: #444 }
-}
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
-       color: var(--ink); background: var(--paper) }
-h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem } .lead { color: var(--soft) }
-svg { display: block; max-width: 100%; height: auto }
-td, th { padding: .2rem 1rem .2rem 0; text-align: left; border-bottom: 1px solid var(--line) }
-td + td, th + th { text-align: right }
-.compare { --at: 50%; position: relative; max-width: 32rem }
-.compare img { display: block; width: 100% }
-.over { position: absolute; inset: 0; clip-path: inset(0 calc(100% - var(--at)) 0 0) }
-.compare::after { content: ""; position: absolute; top: 0; bottom: 1.6rem; left: var(--at);
-                  width: 2px; background: #fff; box-shadow: 0 0 3px #000; pointer-events: none }
-.compare input { width: 100%; height: 1.6rem; margin: 0 }
-.names { display: flex; justify-content: space-between; max-width: 32rem; margin: 0;
-         color: var(--soft) }
-"""
-
-
 def _page(sections: list[Section]) -> str:
     """Return the page with everything in it; it loads no other files."""
     body = "".join(
         f"<h2>{html.escape(one.title)}</h2>\n<p>{html.escape(one.text)}</p>\n{one.body}\n"
         for one in sections
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>fwnet demo</title>'
-        '<meta name="viewport" content="width=device-width">'
-        '<link rel="icon" href="data:,">'
-        f"<style>{_STYLE}</style></head>\n<body><h1>fwnet</h1>\n"
-        f'<p class="lead">Lp-norm constrained coding, version {fwnet.__version__}</p>\n'
-        f"{body}</body></html>\n"
-    )
+    lead = f"Lp-norm constrained coding, version {fwnet.__version__}"
+    return page("fwnet demo", "fwnet", lead, body)

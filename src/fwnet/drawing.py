@@ -1,4 +1,4 @@
-"""Figures and pictures inside a page: SVG in the color of the text around it, and WebP."""
+"""Pages in one file, with figures as SVG in the color of the text, and pictures as WebP."""
 
 import base64
 import html
@@ -16,6 +16,41 @@ from PIL import Image
 from torch import Tensor
 
 from fwnet.sets import LpBall
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #222; --soft: #666; --paper: #fff; --line: #ddd }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #ddd; --soft: #999; --paper: #16181c; --line: #444 }
+}
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+       color: var(--ink); background: var(--paper) }
+h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem } .lead { color: var(--soft) }
+svg { display: block; max-width: 100%; height: auto }
+td, th { padding: .2rem 1rem .2rem 0; text-align: left; border-bottom: 1px solid var(--line) }
+td + td, th + th { text-align: right }
+.compare { --at: 50%; position: relative; max-width: 32rem }
+.compare img { display: block; width: 100% }
+.over { position: absolute; inset: 0; clip-path: inset(0 calc(100% - var(--at)) 0 0) }
+.compare::after { content: ""; position: absolute; top: 0; bottom: 1.6rem; left: var(--at);
+                  width: 2px; background: #fff; box-shadow: 0 0 3px #000; pointer-events: none }
+.compare input { width: 100%; height: 1.6rem; margin: 0 }
+table { border-collapse: collapse } code { font-size: .9em; overflow-wrap: anywhere }
+.names { display: flex; justify-content: space-between; max-width: 32rem; margin: 0;
+         color: var(--soft) }
+"""
+
+
+def page(title: str, heading: str, lead: str, body: str) -> str:
+    """Return an HTML page, light and dark, that loads no other files. `body` is HTML."""
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{html.escape(title)}</title>"
+        '<meta name="viewport" content="width=device-width">'
+        '<link rel="icon" href="data:,">'
+        f"<style>{STYLE}</style></head>\n<body><h1>{html.escape(heading)}</h1>\n"
+        f'<p class="lead">{html.escape(lead)}</p>\n'
+        f"{body}</body></html>\n"
+    )
 
 
 def svg(figure: Figure, title: str) -> str:

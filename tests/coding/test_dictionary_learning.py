@@ -16,7 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fwnet import LpBall, LpDictionaryLearning, solve
-from fwnet.coding.exponent_search import held_out_error, search_exponent
+from fwnet.coding import UnidentifiedWarning
+from fwnet.coding.ball_search import held_out_errors
+from fwnet.coding.exponent_search import search_exponent
 
 
 def planted(count, n=12, m=20, p=1.0, radius=3.0, noise=0.05, nonzeros=None, seed=0):
@@ -246,6 +248,7 @@ def test_works_in_pipelines_and_searches():
     assert search.best_score_ > 0.8
 
 
+@pytest.mark.filterwarnings("ignore::fwnet.coding.UnidentifiedWarning")
 class TestUnknownExponent:
     def test_reconstruction_never_loses_by_a_larger_p_but_prediction_does(self):
         x, atoms = planted(300, nonzeros=2, noise=0.02)
@@ -253,7 +256,8 @@ class TestUnknownExponent:
         folds = torch.arange(12) % 4
         exponents = (1.0, 1.2, 1.5, 2.0, 4.0)
         held_out = [
-            held_out_error(signals, dictionary, LpBall(p, 3.0), folds, 1e-6) for p in exponents
+            held_out_errors(signals, dictionary.T, LpBall(p, 3.0), folds, 1e-6)[0].mean()
+            for p in exponents
         ]
         errors = [mean_error(x, atoms, p, 3.0) for p in exponents]
         assert all(after <= before + 1e-9 for before, after in pairwise(errors))
@@ -276,12 +280,13 @@ class TestUnknownExponent:
     def test_the_search_is_told_and_can_be_stopped(self):
         x, _ = planted(60)
         heard = []
-        search = search_exponent(
-            torch.tensor(x), 5, 1.0, 1e-2, torch.Generator().manual_seed(0),
+        learned, errors = search_exponent(
+            torch.tensor(x), 5, None, 1.0, 1e-2, torch.Generator().manual_seed(0),
             on_trial=lambda p, error: heard.append((p, error)) or len(heard) == 2,
         )  # fmt: skip
-        assert list(search) == [1.0, 1.15]
-        assert list(search.items()) == heard
+        assert list(errors) == [1.0, 1.15]
+        assert list(errors.items()) == heard
+        assert learned.p in errors
 
     def test_stopping_the_search_stops_the_learning(self):
         x, _ = planted(60)
@@ -291,6 +296,29 @@ class TestUnknownExponent:
         assert heard == model.p_path_ == [1.0, 1.15, 1.3]
         assert model.n_iter_ == 1
         assert model.components_.shape == (5, 12)
+
+    def test_the_radius_is_found_with_the_dictionary_in_every_unit(self):
+        x, _ = planted(120, n=12, m=16, p=1.0, radius=3.0, nonzeros=2, noise=0.05)
+        one, other = (
+            LpDictionaryLearning(16, p=1.3, radius="learn", max_iter=5, random_state=0).fit(
+                unit * x
+            )
+            for unit in (1.0, 64.0)
+        )
+        assert other.radius_ == pytest.approx(64.0 * one.radius_)
+        np.testing.assert_allclose(other.components_, one.components_, atol=1e-4)
+        low, high = one.radius_interval_
+        assert low < one.radius_ < high
+        assert one.p_path_ == [1.3]
+        assert one.p_interval_ == (1.3, 1.3)
+        assert np.linalg.norm(one.transform(x), 1.3, axis=1).max() <= one.radius_ * (1 + 1e-9)
+
+    def test_white_noise_is_told(self):
+        x = np.random.default_rng(0).standard_normal((80, 6))
+        model = LpDictionaryLearning(4, p="learn", radius=1.0, max_iter=1, random_state=0)
+        with pytest.warns(UnidentifiedWarning, match="no better than by their mean"):
+            model.fit(x)
+        assert model.doubts_
 
     def test_a_number_is_kept(self):
         x, _ = planted(60)
@@ -308,6 +336,7 @@ class TestUnknownExponent:
     [
         ({"p": 0.5}, r"p must be in \[1, inf\], got 0.5"),
         ({"p": "learned"}, r"p must be in \[1, inf\] or 'learn', got 'learned'"),
+        ({"radius": "learned"}, "radius must be > 0 or 'learn', got 'learned'"),
         ({"radius": 0.0}, "radius must be > 0 and finite, got 0.0"),
         ({"p": "learn", "radius": -1.0}, "radius must be > 0 and finite, got -1.0"),
         ({"n_components": 0}, "n_components must be an integer >= 1, got 0"),

@@ -85,6 +85,7 @@ class TestFWNetCoder:
         assert np.linalg.norm(learned, 1.5, axis=1).max() <= radius * (1 + 1e-4)
         assert coder.p_ == 1.5
 
+    @pytest.mark.filterwarnings("ignore::fwnet.coding.UnidentifiedWarning")
     def test_an_unknown_p_starts_where_held_out_entries_are_predicted_best(
         self, codes, monkeypatch
     ):
@@ -102,6 +103,17 @@ class TestFWNetCoder:
         )
         assert first == pytest.approx(max(1.01, learner.fit(x).p_), rel=1e-6)
         assert coder.network_.config["learn_p"]
+
+    @pytest.mark.filterwarnings("ignore::fwnet.coding.UnidentifiedWarning")
+    def test_a_learned_radius_is_that_of_the_dictionary(self, codes):
+        x = codes.signals.numpy()[:60, :6]
+        coder = fwnet.FWNetCoder(4, p=1.5, radius="learn", max_iter=1, random_state=3).fit(x)
+        seed = coder._seed()
+        learner = fwnet.LpDictionaryLearning(
+            4, 1.5, "learn", dictionary=_first_atoms(x, 4, seed), random_state=seed
+        )
+        radius = coder.network_.config["radius"] * coder._unit
+        assert radius == pytest.approx(learner.fit(x).radius_, rel=1e-6)
 
     @pytest.mark.parametrize("unit", [1e-6, 1e6])
     def test_the_unit_of_the_samples_does_not_matter(self, codes, unit):

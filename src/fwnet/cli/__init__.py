@@ -16,6 +16,7 @@ from fwnet.cli import (
     bench,
     demo,
     encode,
+    explore,
     export,
     images,
     models,
@@ -44,6 +45,7 @@ app.command(cls=Command)(demo.demo)
 app.command(cls=Command)(app_command.app)
 app.command(cls=Command)(bench.bench)
 app.command(cls=Command, epilog=encode.NOTES)(encode.encode)
+app.command(cls=Command, epilog=explore.NOTES)(explore.explore)
 train.command("coder", cls=Command, epilog=train_coder.NOTES)(train_coder.train_coder_command)
 for kind in RESTORATIONS.values():
     notes, train_notes = kind.notes + images.NOTES, kind.train_notes + train_images.NOTES

@@ -22,14 +22,15 @@ from fwnet.solvers import solve
 
 LEARN = "learn"
 LEARNED = ("p_interval_", "radius_interval_", "doubts_")  # attributes of an estimator
-GRID = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.35, 0.2)  # 1/p
+GRID = (1.0, 0.85, 0.7, 0.5, 0.35, 0.2)  # 1/p
 NEXT_TO_1 = 0.96  # 1/p between this and 1 is not tried: nearly p = 1, but slow
 FIRST_RADII = (-3.0, -1.5, -0.5, 0.0)  # log2 of the radius, by the median norm of exact codes
 FARTHEST = 4.0  # of log2 radius from that norm
 COARSE_STEP, FINE_STEP, FINEST_STEP = 1 / 4, 1 / 16, 1 / 64  # of log2 radius
 EXPONENT_STEPS = (0.05, 0.025, 0.0125)  # of 1/p
+FINEST_INVERSE = 0.0025  # of 1/p, where only norms are compared
 LARGEST_SAMPLE, FOLDS, ROWS_FOR_UNIT = 400, 4, 128
-CODE_TOL = 1e-5
+CODE_TOL = 1e-7
 WIDEST_P, WIDEST_RADIUS = 0.1, 1.1  # a wider interval is reported as a doubt
 LOOSEST_CODES = 0.25
 NOISE_FACTOR = 2.0  # the bias of noise is at most about this many times what doubling it shows
@@ -108,9 +109,16 @@ def random_folds(num_features: int, generator: torch.Generator) -> Tensor:
     return torch.randperm(num_features, generator=generator) % min(FOLDS, num_features)
 
 
+def excess_of(errors: Tensor, least: Tensor) -> float:
+    """Return the mean of the differences of rows by its standard error; 0 if they are equal."""
+    difference = errors - least
+    spread = float(difference.std(correction=0)) / math.sqrt(len(difference))
+    return float(difference.mean()) / spread if spread > 0 else 0.0
+
+
 def exponent_of(inverse: float) -> float:
     """Return p for 1/p."""
-    return 1 / inverse if inverse else math.inf
+    return round(1 / inverse, 12) if inverse else math.inf
 
 
 Trials = dict[float, Tensor]  # errors of rows, by log2 radius
@@ -180,9 +188,9 @@ class BallSearch:
         """Return log2 of the median norm of exact codes, which makes the search unit-free."""
         if inverse not in self._units:
             p, x = exponent_of(inverse), self.x[:ROWS_FOR_UNIT]
-            huge = LpBall(p, 1e6 * float(x.norm()) / float(self.dictionary.norm()))
+            huge = LpBall(p, self._huge_radius())
             norms = lp_norm(solve(x, self.dictionary, huge, tol=1e-4, warn=False).code, p)
-            self._units[inverse] = math.log2(float(norms.median()))
+            self._units[inverse] = math.log2(float(norms[norms > 0].median()))
         return self._units[inverse]
 
     def refine(self, steps: Iterable[float]) -> tuple[float, float]:
@@ -196,6 +204,19 @@ class BallSearch:
                 if self.best_inverse() == best:
                     break
         return self.best_inverse(), self.best_of(self.best_inverse())
+
+    def best_by_norms(self) -> float:
+        """Return the 1/p at which exact codes have the most equal norms.
+
+        With little noise the error has a minimum so narrow that a grid would miss it; it is there.
+        """
+        huge = LpBall(2.0, self._huge_radius())
+        code = solve(self.x, self.dictionary, huge, tol=self.tol, warn=False).code
+        code = code[code.any(-1)]
+        steps = round((NEXT_TO_1 - GRID[-1]) / FINEST_INVERSE)
+        inverses = [1.0, *(GRID[-1] + FINEST_INVERSE * step for step in range(steps + 1))]
+        spread = [float(lp_norm(code, 1 / one).log().std(correction=0)) for one in inverses]
+        return inverses[spread.index(min(spread))]
 
     def relative_radius(self) -> float:
         """Return the log2 radius of the best ball, relative to the norm of exact codes."""
@@ -215,10 +236,7 @@ class BallSearch:
 
     def excess(self, inverse: float, radius: float) -> float:
         """Return the error above that of the best ball, in standard errors of the difference."""
-        best = self.best_inverse()
-        difference = self.trials[inverse][radius] - self.least(best)
-        spread = float(difference.std()) / math.sqrt(len(difference))
-        return float(difference.mean()) / spread if spread > 0 else 0.0
+        return excess_of(self.trials[inverse][radius], self.least(self.best_inverse()))
 
     def radius_bound(self, side: int) -> float:
         """Return the log2 radius where the excess reaches 1 at the best p, below or above."""
@@ -269,7 +287,7 @@ class BallSearch:
             p_interval=(exponent_of(min(inverses[1], 1.0)), exponent_of(max(inverses[0], 0.0))),
             radius_interval=(2.0 ** radii[0], 2.0 ** radii[1]),
             error=float(self.least(inverse).mean()),
-            variance=float(x.var(0).mean()),
+            variance=float(x.var(0, correction=0).mean()),
             code_change=change,
             doubts=(),
             trials=[
@@ -281,6 +299,9 @@ class BallSearch:
         at_end = self.radius is None and abs(self.relative_radius()) > FARTHEST - COARSE_STEP
         doubts = _doubts(learned, learn_p, self.radius is None, at_end)
         return replace(learned, doubts=tuple(doubts))
+
+    def _huge_radius(self) -> float:
+        return 1e6 * float(self.x.norm()) / float(self.dictionary.norm())
 
     def _try(self, inverse: float, radius: float) -> None:
         if radius not in self.trials.setdefault(inverse, {}):
@@ -337,13 +358,7 @@ def learn_ball(
     >>> round(learned.radius, 1), learned.doubts
     (1.0, ())
     """
-    if x.ndim != 2 or min(x.shape) < 2:
-        raise ValueError(
-            f"p and radius can be learned from at least 2 samples of 2 features, got "
-            f"{tuple(x.shape)}"
-        )
-    if not x.any():
-        raise ValueError("p and radius cannot be learned from samples that are all 0")
+    check_learnable(x)
     learn_p, fixed = p == LEARN, None if radius == LEARN else float(radius)
     inverses = GRID if learn_p else (1 / float(p),)
     generator = torch.Generator().manual_seed(seed)
@@ -354,6 +369,8 @@ def learn_ball(
     for step, inverse in enumerate(inverses):
         search.best_radius(inverse, FINE_STEP, search.relative_radius() if step else None)
         progress(step + 1, num_steps)
+    if learn_p:
+        search.best_radius(search.best_by_norms(), FINEST_STEP, 0.0)
     steps = EXPONENT_STEPS if learn_p else ()
     inverse, log_radius = search.refine(steps)
     progress(num_steps - 2, num_steps)
@@ -411,6 +428,17 @@ def _doubts(learned: LearnedBall, learn_p: bool, learn_radius: bool, at_end: boo
             f"codes change by {learned.code_change:.0%} if a quarter of the entries is hidden: the "
             "signals do not determine them"
         )
+
+
+def check_learnable(x: Tensor) -> None:
+    """Raise if entries of signals cannot be held out, or if all are 0."""
+    if min(x.shape) < 2:
+        raise ValueError(
+            "p or radius can be learned from at least 2 samples of 2 features, got "
+            f"{tuple(x.shape)}"
+        )
+    if not x.any():
+        raise ValueError("p or radius cannot be learned from samples that are all 0")
 
 
 def check_ball(p: float | str, radius: float | str) -> None:

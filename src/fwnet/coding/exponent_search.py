@@ -18,6 +18,8 @@ from fwnet.coding.ball_search import (
     FINEST_STEP,
     BallSearch,
     LearnedBall,
+    check_learnable,
+    excess_of,
     exponent_of,
     random_folds,
 )
@@ -80,17 +82,18 @@ class _Trials:
         return [(inverses[index] + other) / 2 for other in neighbors]
 
     def bound(self, side: int) -> float:
-        """Return the first 1/p, below or above, whose error is a standard error above the least."""
+        """Return the 1/p, below or above, where the error is a standard error above the least."""
         best = self.best()
         least = self.searches[best].least(best)
-        end = best
+        before, known = best, 0.0
         for inverse in sorted(self.searches, reverse=side < 0):
-            if (inverse - best) * side > 0:
-                end = inverse
-                difference = self.searches[inverse].least(inverse) - least
-                if difference.mean() >= difference.std() / math.sqrt(len(difference)):
-                    break
-        return end
+            if (inverse - best) * side <= 0:
+                continue
+            excess = excess_of(self.searches[inverse].least(inverse), least)
+            if excess >= 1:
+                return before + (inverse - before) * (1 - known) / (excess - known)
+            before, known = inverse, max(excess, 0.0)
+        return before
 
     def _search(self, atoms: Tensor) -> BallSearch:
         dictionary = atoms.T.contiguous()
@@ -119,11 +122,7 @@ def search_exponent(
     rows for the same number of rounds, starting from the same atoms. `on_trial` is called with
     every p and its error; returning True ends the search. None for p or radius: it is learned.
     """
-    if min(x.shape) < 2:
-        raise ValueError(
-            f"p or radius can be learned from at least 2 samples of 2 features, got "
-            f"{tuple(x.shape)}"
-        )
+    check_learnable(x)
     trials = _Trials(x, num_atoms, radius, code_tol, generator)
     errors: dict[float, float] = {}
 

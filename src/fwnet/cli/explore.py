@@ -1,0 +1,76 @@
+"""`fwnet explore`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fwnet.cli.command import (
+    DEVICE_HELP,
+    argument_parameter,
+    option_parameters,
+    print_lines,
+    reported_errors,
+    with_parameters,
+)
+from fwnet.progress import progress_bar
+from fwnet.restoration import option
+
+NOTES = """
+[bold]fwnet explore data.npy -o explore.html[/bold]
+
+Codes of some entries of each row predict the others. The p and the radius whose codes do so best \
+are recommended, with the range that the data allow, and with a doubt where the data do not tell.
+
+With a dictionary of your own:
+
+[bold]fwnet explore data.parquet --dictionary D.npy[/bold]
+"""
+
+
+@dataclass(frozen=True)
+class ExploreOptions:
+    """Options of `fwnet explore`."""
+
+    output: Path = option(Path("explore.html"), "The page to write.", flags=("--output", "-o"))
+    dictionary: Path | None = option(
+        None,
+        "A .npy file with D, of shape (length of a signal, length of a code): one atom per column.",
+        shown="one is learned from half of the sample",
+        flags=("--dictionary", "-d"),
+    )
+    save_dictionary: Path | None = option(
+        None, "Also write the dictionary to this .npy file.", shown="no file"
+    )
+    components: int | None = option(
+        None, "Atoms of a dictionary that is learned.", shown="the number of columns"
+    )
+    rows: int = option(500, "Rows of the sample.")
+    seed: int = option(0, "Seed of the sample.")
+    device: str = option("auto", DEVICE_HELP)
+
+
+def _explore(data: Path, output: Path, save_dictionary: Path | None, **options: Any) -> None:
+    """Find the p and the radius that suit the rows of a file; write an HTML page."""
+    import numpy as np
+
+    from fwnet.coding import EncodeError
+    from fwnet.explore import explore, recommendation, write_page
+    from fwnet.files import write_whole
+
+    with reported_errors():
+        for path, suffix in ((output, ".html"), (save_dictionary, ".npy")):
+            if path is not None and path.suffix != suffix:
+                raise EncodeError(f"expected a file that ends in {suffix}, got {path}")
+            if path is not None and not path.parent.is_dir():
+                raise EncodeError(f"{path.parent} is not a folder")
+        with progress_bar() as progress:
+            found = explore(data, **options, progress=progress)
+        write_page(found, output)
+        if save_dictionary is not None:
+            matrix = found.dictionary.cpu().numpy()
+            write_whole(save_dictionary, lambda file: np.save(file, matrix))
+    print_lines([*recommendation(found), f"Open {output} in a browser."])
+
+
+DATA = argument_parameter("data", Path, "Signals, one per row: .npy or .parquet.")
+explore = with_parameters(_explore, "explore", DATA | option_parameters(ExploreOptions))
