@@ -72,6 +72,18 @@ def test_the_page_stands_alone(found, tmp_path):
         assert line.split(",")[0].split("'")[0] in text
 
 
+@pytest.mark.parametrize(("given", "expected"), [(None, True), (False, False)])
+def test_rows_without_a_common_scale_are_normalized(given, expected, tmp_path):
+    x, dictionary = signals()
+    np.save(tmp_path / "x.npy", x * np.logspace(-3, 3, len(x))[:, None])
+    np.save(tmp_path / "D.npy", dictionary)
+    found = explore(tmp_path / "x.npy", tmp_path / "D.npy", normalize=given, device="cpu")
+    text = " ".join(recommendation(found))
+    assert found.normalized == expected
+    assert ("Every signal was divided by its norm" in text) == expected
+    assert ("no radius suits all" in text) != expected
+
+
 def test_noise_is_not_recommended(tmp_path):
     x = np.random.default_rng(0).standard_normal((ROWS, 8))
     np.save(tmp_path / "x.npy", x)

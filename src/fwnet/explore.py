@@ -16,7 +16,13 @@ import fwnet
 from fwnet.checks import check_integer
 from fwnet.coding import EncodeError, LearnedBall, learn_ball
 from fwnet.coding.array_files import open_rows, read_dictionary
-from fwnet.coding.ball_search import BallSearch, held_out_errors, random_folds
+from fwnet.coding.ball_search import (
+    WIDEST_NORMS,
+    BallSearch,
+    held_out_errors,
+    norm_spread,
+    random_folds,
+)
 from fwnet.data import keyed_generator
 from fwnet.drawing import label_of, page, svg
 from fwnet.files import write_whole
@@ -66,6 +72,8 @@ class Exploration:
         num_used: Rows of the sample.
         dictionary: D, (n, m), given or learned.
         was_given: Whether it was given.
+        norms: 10th and 90th percentile of the norms of the signals.
+        normalized: Whether every signal was divided by its norm.
         cells: The map.
         learned: The ball that predicts held-out entries best.
     """
@@ -75,6 +83,8 @@ class Exploration:
     num_used: int
     dictionary: Tensor
     was_given: bool
+    norms: tuple[float, float]
+    normalized: bool
     cells: list[Cell]
     learned: LearnedBall
 
@@ -84,6 +94,7 @@ def explore(
     dictionary: Path | None = None,
     *,
     components: int | None = None,
+    normalize: bool | None = None,
     rows: int = 500,
     seed: int = 0,
     device: str = "auto",
@@ -95,6 +106,8 @@ def explore(
         data: Signals, one per row: .npy or .parquet.
         dictionary: A .npy file with D, (n, m). Default: one is learned from half of the sample.
         components: m, if D is learned. Default: the number of columns.
+        normalize: Whether to divide every signal by its norm. Default: if the norms differ by
+            more than a factor of 4 (90th by 10th percentile).
         rows: Rows of the sample.
         seed: Seed of the sample and of the first atoms.
         device: Where to compute.
@@ -103,6 +116,11 @@ def explore(
     check_integer("rows", rows, 8)
     file, place = open_rows(data), choose_device(device)
     sample = torch.from_numpy(_sample(data, rows, seed)).to(place)
+    norms = np.quantile(sample.norm(dim=1).cpu(), (0.1, 0.9)).tolist()
+    if normalize is None:
+        normalize = norm_spread(sample) > WIDEST_NORMS
+    if normalize:
+        sample = torch.nn.functional.normalize(sample, dim=1)  # a signal that is 0 stays 0
     held = sample
     if dictionary is not None:
         matrix = read_dictionary(dictionary, data, file.num_columns, np.dtype(np.float64))
@@ -112,8 +130,9 @@ def explore(
         atoms = _learned_dictionary(sample[len(sample) // 2 :], held, components, seed, progress)
     cells = _map(held[:MAP_ROWS], atoms, seed, progress)
     learned = learn_ball(held, atoms, seed=seed, progress=_stage("the best ball", progress))
+    given, (low, high) = dictionary is not None, norms
     return Exploration(
-        data, file.num_rows, len(sample), atoms, dictionary is not None, cells, learned
+        data, file.num_rows, len(sample), atoms, given, (low, high), normalize, cells, learned
     )
 
 
@@ -144,19 +163,17 @@ def _learned_dictionary(
     train: Tensor, held: Tensor, components: int | None, seed: int, progress: ProgressCallback
 ) -> Tensor:
     """Return atoms, (n, m), learned for p = 1.3 and then for the best ball of those."""
-    p, radius = FIRST_P, float(train.norm(dim=1).square().mean().sqrt())
-    atoms = None
-    for turn in (1, 2):
-        progress(Progress(f"a dictionary, {turn} of 2", turn - 1, 2))
-        learner = fwnet.LpDictionaryLearning(
-            components, p, radius, dictionary=atoms, max_iter=ROUNDS, random_state=seed
-        ).fit(train)
-        atoms = learner.components_
-        if turn == 1:
-            matrix = torch.from_numpy(atoms.T.copy()).to(train)
-            found = learn_ball(held[:FIRST_ROWS], matrix, seed=seed)
-            p, radius = found.p, found.radius
-    return torch.from_numpy(np.ascontiguousarray(atoms.T)).to(train)
+    options = {"max_iter": ROUNDS, "random_state": seed}
+    norm = float(train.norm(dim=1).square().mean().sqrt())
+    progress(Progress("a dictionary, 1 of 2", 0, 2))
+    first = fwnet.LpDictionaryLearning(components, FIRST_P, norm, **options).fit(train).components_
+    atoms = torch.from_numpy(first.T.copy()).to(train)
+    ball = learn_ball(held[:FIRST_ROWS], atoms, seed=seed)
+    progress(Progress("a dictionary, 2 of 2", 1, 2))
+    learner = fwnet.LpDictionaryLearning(
+        components, ball.p, ball.radius, dictionary=first, **options
+    )
+    return torch.from_numpy(learner.fit(train).components_.T.copy()).to(train)
 
 
 def _map(x: Tensor, dictionary: Tensor, seed: int, progress: ProgressCallback) -> list[Cell]:
@@ -168,14 +185,15 @@ def _map(x: Tensor, dictionary: Tensor, seed: int, progress: ProgressCallback) -
     for p in EXPONENTS:
         unit = 2.0 ** search.unit(1 / p)
         for relative in RELATIVE_RADII:
-            ball = fwnet.LpBall(p, relative * unit)
+            radius = relative * unit
+            ball = fwnet.LpBall(p, radius)
             errors, _ = held_out_errors(x, dictionary, ball, folds, CODE_TOL)
             solution = solve(x, dictionary, ball, tol=CODE_TOL, warn=False)
             size = solution.code.abs()
             cells.append(
                 Cell(
                     p,
-                    ball.radius,
+                    radius,
                     relative,
                     float(errors.mean()) / variance,
                     float((size > USED * size.amax(-1, keepdim=True)).double().mean()),
@@ -214,7 +232,13 @@ def recommendation(found: Exploration) -> list[str]:
         f"The data allow p from {low_p:.2f} to {high_p:.2f} and a radius from {low:.3g} to "
         f"{high:.3g}."
     )
-    lines += [f"Doubt: {doubt}." for doubt in ball.doubts]
+    if found.normalized:
+        lines.append(
+            f"Norms of the signals are between {found.norms[0]:.3g} and {found.norms[1]:.3g} (10th "
+            "and 90th percentile). Every signal was divided by its norm; divide yours as well."
+        )
+    # The intervals stand above already.
+    lines += [f"Doubt: {doubt}." for doubt in ball.doubts if "may be anything" not in doubt]
     sparse, best = (
         min(cells, key=lambda cell: cell.error)
         for cells in ([cell for cell in found.cells if cell.p == 1], found.cells)
@@ -306,6 +330,8 @@ def _table(found: Exploration) -> str:
 def _next(found: Exploration) -> str:
     ball, name = found.learned, html.escape(found.data.name)
     given = "" if found.was_given else "Save the dictionary with --save-dictionary D.npy. "
+    if found.normalized:
+        given += "Divide the rows by their norms. "
     return (
         f"{given}Codes of all rows, with certificates: <code>fwnet encode {name} --dictionary "
         f"D.npy --p {ball.p:.4g} --radius {ball.radius:.4g} -o codes.npy</code>"

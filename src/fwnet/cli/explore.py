@@ -44,6 +44,12 @@ class ExploreOptions:
     components: int | None = option(
         None, "Atoms of a dictionary that is learned.", shown="the number of columns"
     )
+    normalize: bool | None = option(
+        None,
+        "Divide every row by its norm, so that one radius can suit all.",
+        shown="if the norms differ by more than a factor of 4",
+        flags=("--normalize/--no-normalize",),
+    )
     rows: int = option(500, "Rows of the sample.")
     seed: int = option(0, "Seed of the sample.")
     device: str = option("auto", DEVICE_HELP)

@@ -33,6 +33,7 @@ LARGEST_SAMPLE, FOLDS, ROWS_FOR_UNIT = 400, 4, 128
 CODE_TOL = 1e-7
 WIDEST_P, WIDEST_RADIUS = 0.1, 1.1  # a wider interval is reported as a doubt
 LOOSEST_CODES = 0.25
+WIDEST_NORMS = 4.0  # of norms of signals: the 90th percentile by the 10th
 NOISE_FACTOR = 2.0  # the bias of noise is at most about this many times what doubling it shows
 LARGEST_P = 1 / GRID[-1]
 
@@ -62,6 +63,7 @@ class LearnedBall:
         radius_interval: The same for the radius.
         error: Mean squared error of held-out entries.
         variance: Variance of the entries around the mean of their feature.
+        norm_spread: The 90th percentile of the norms of the signals by the 10th.
         code_change: How much codes change if a quarter of the entries is hidden: the root mean
             square change by the root mean square norm.
         doubts: Reasons, in words, why p or the radius may not be identified; empty if there are
@@ -75,6 +77,7 @@ class LearnedBall:
     radius_interval: tuple[float, float]
     error: float
     variance: float
+    norm_spread: float
     code_change: float
     doubts: tuple[str, ...]
     trials: list[tuple[float, float, float]] = field(repr=False)
@@ -288,6 +291,7 @@ class BallSearch:
             radius_interval=(2.0 ** radii[0], 2.0 ** radii[1]),
             error=float(self.least(inverse).mean()),
             variance=float(x.var(0, correction=0).mean()),
+            norm_spread=norm_spread(x),
             code_change=change,
             doubts=(),
             trials=[
@@ -423,11 +427,22 @@ def _doubts(learned: LearnedBall, learn_p: bool, learn_radius: bool, at_end: boo
         yield f"p may be anything from {low_p:.3g} to {high_p:.3g}"
     if learn_radius and max(high / learned.radius, learned.radius / low) > WIDEST_RADIUS:
         yield f"the radius may be anything from {low:.3g} to {high:.3g}"
+    if learned.norm_spread > WIDEST_NORMS:
+        yield (
+            f"the norms of the signals differ by a factor of {learned.norm_spread:.3g} (90th by "
+            "10th percentile), so no radius suits all: divide every signal by its norm"
+        )
     if learned.code_change > LOOSEST_CODES:
         yield (
             f"codes change by {learned.code_change:.0%} if a quarter of the entries is hidden: the "
             "signals do not determine them"
         )
+
+
+def norm_spread(x: Tensor) -> float:
+    """Return the 90th percentile of the norms of rows by the 10th."""
+    low, high = x.norm(dim=-1).quantile(x.new_tensor([0.1, 0.9])).tolist()
+    return high / low if low > 0 else math.inf
 
 
 def check_learnable(x: Tensor) -> None:
