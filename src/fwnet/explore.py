@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -163,7 +164,7 @@ def _learned_dictionary(
     train: Tensor, held: Tensor, components: int | None, seed: int, progress: ProgressCallback
 ) -> Tensor:
     """Return atoms, (n, m), learned for p = 1.3 and then for the best ball of those."""
-    options = {"max_iter": ROUNDS, "random_state": seed}
+    options: dict[str, Any] = {"max_iter": ROUNDS, "random_state": seed}
     norm = float(train.norm(dim=1).square().mean().sqrt())
     progress(Progress("a dictionary, 1 of 2", 0, 2))
     first = fwnet.LpDictionaryLearning(components, FIRST_P, norm, **options).fit(train).components_
