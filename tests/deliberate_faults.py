@@ -858,6 +858,18 @@ FAULTS = [
         "tests/restoration/test_jpeg.py::test_color_agrees_with_a_program",
     ),
     Fault(
+        "restoration/clipping.py",
+        "dark = denoised * _share_of_mean(noise / denoised.clamp(min=1e-6))",
+        "dark = denoised",
+        "tests/restoration/test_clipping.py",
+    ),
+    Fault(
+        "restoration/shots.py",
+        "kept = variance / (variance + strength * noise)",
+        "kept = variance / (variance + variance)",
+        "tests/restoration/test_shots.py",
+    ),
+    Fault(
         "restoration/shots.py",
         "return CELL * avg_pool2d(noise, CELL)",
         "return avg_pool2d(noise, CELL)",
@@ -889,8 +901,8 @@ FAULTS = [
     ),
     Fault(
         "training/noise_level.py",
-        "torch.where(missing > 0, 1.3, 0.7)",
-        "torch.where(missing > 0, 0.7, 1.3)",
+        "lean = DOUBT * camera",
+        "lean = -DOUBT * camera",
         "tests/training/test_noise_level.py",
     ),
     Fault(
