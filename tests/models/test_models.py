@@ -47,6 +47,21 @@ class TestFWNetWithoutSkip(CodingConformance):
     options = {"skip": False, "step_sizes": [1.0, 0.9, 0.8, 0.7], "p": 1.4}
 
 
+class TestFWNetWithExactSteps(ExportConformance, CodingConformance):
+    model = "FWNet"
+    options = {"line_search": "exact", "learn_radius": True, "p": 1.7, "radius": 3.0}
+
+
+class TestFWNetThatShrinks(ExportConformance, CompileConformance, CodingConformance):
+    model = "FWNet"
+    options = {
+        "line_search": "conjugate",
+        "activation": "shrink",
+        "learn_radius": True,
+        "free_entries": 1,
+    }
+
+
 class TestMLP(ExportConformance, CodingConformance):
     model = "MLP"
 
@@ -59,6 +74,11 @@ class TestMLPWithLinearOutput(CodingConformance):
 class TestLISTA(ExportConformance, CodingConformance):
     model = "LISTA"
     options = {"threshold": 0.01}
+
+
+class TestCoupledLISTA(ExportConformance, CodingConformance):
+    model = "LISTA"
+    options = {"threshold": 0.01, "coupled": True, "free_entries": 1}
 
 
 class TestLCoD(ExportConformance, CompileConformance, CodingConformance):
@@ -282,9 +302,10 @@ def test_mlp_is_fwnet_without_p():
     assert torch.equal(relu(x), mlp(x))
 
 
-def test_untrained_lista_is_ista():
+@pytest.mark.parametrize("coupled", [False, True])
+def test_untrained_lista_is_ista(coupled):
     dictionary, x, threshold = normal(7, 11), normal(4, 7, seed=1), 0.03
-    network = LISTA.from_dictionary(dictionary, 6, threshold=threshold)
+    network = LISTA.from_dictionary(dictionary, 6, threshold=threshold, coupled=coupled)
     d, signals = dictionary.numpy(), x.numpy()
     lipschitz = np.linalg.norm(d, 2) ** 2
     z = np.zeros((4, 11))
@@ -292,6 +313,14 @@ def test_untrained_lista_is_ista():
         u = z - (z @ d.T - signals) @ d / lipschitz
         z = np.sign(u) * np.maximum(np.abs(u) - threshold, 0)
     np.testing.assert_allclose(network(x).detach().numpy(), z, rtol=1e-6, atol=1e-9)
+
+
+def test_lista_keeps_its_free_entries():
+    network = LISTA(5, 8, 1, threshold=100.0, free_entries=2)
+    x = torch.randn(6, 5)
+    b, code = network.first(x), network(x)
+    assert ((code != 0).sum(-1) == 2).all()
+    assert torch.equal(code[code != 0], b[code != 0])
 
 
 def test_untrained_lcod_is_coordinate_descent():
