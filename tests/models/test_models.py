@@ -81,6 +81,17 @@ class TestCoupledLISTA(ExportConformance, CodingConformance):
     options = {"threshold": 0.01, "coupled": True, "free_entries": 1}
 
 
+class TestALISTA(CodingConformance):
+    model = "ALISTA"
+    options = {"threshold": 0.01, "free_entries": 1}
+
+    def test_only_thresholds_and_slopes_are_learned(self):
+        network = self.make()
+        assert network.num_parameters == 4 * ATOMS + 4
+        rows = (network.first.weight * network.others[0].weight.T).sum(-1)
+        torch.testing.assert_close(rows, torch.ones(ATOMS))
+
+
 class TestLCoD(ExportConformance, CompileConformance, CodingConformance):
     model = "LCoD"
     options = {"threshold": 0.01}

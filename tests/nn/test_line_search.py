@@ -1,5 +1,7 @@
 """Steps with a size for every sample: untrained they are known algorithms."""
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -64,7 +66,7 @@ def test_no_conjugate_step_undoes_another(activation):
     codes = [torch.zeros(4, 11).double()]
     codes += [FWNet.from_dictionary(dictionary, T, **options)(x) for T in (1, 2, 3)]
     residual = x - codes[-1] @ dictionary.T
-    for before, after in zip(codes, codes[1:], strict=False):
+    for before, after in itertools.pairwise(codes):
         image = (after - before) @ dictionary.T
         cosine = (image * residual).sum(-1) / (image.norm(dim=-1) * residual.norm(dim=-1))
         assert cosine.abs().max() < 0.01

@@ -20,6 +20,7 @@ NAMES = (  # as on the command line; each has a file of that name
     "synthetic-radius",
     "synthetic-initial-p",
     "synthetic-speed",
+    "synthetic-steps",
     "digits-error",
     "digits-initial-p",
     "digits-misread",

@@ -144,7 +144,8 @@ class CodingNetwork(UnrolledLayers, SignalModel):
     def _set_dictionary(self, dictionary: Tensor) -> None:
         first, other = self._matrices_for(dictionary)
         self.first.weight.copy_(first)
-        for layer in self.others:
+        others: list[Any] = list(self.others)
+        for layer in others:
             layer.weight.copy_(other)
         if self.last is not None:
             self.last.weight.copy_(dictionary)

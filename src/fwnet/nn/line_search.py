@@ -117,25 +117,31 @@ class LineSearch(Unrolled):
     def forward(self, x: Tensor, matrices: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
         """Return z^T, given x and the two matrices W_0 and D."""
         encode, decode = matrices
-        factors = self.step_sizes().to(x)
+        factors: Tensor = self.step_sizes().to(x)
         residual, z = x, None
-        earlier: list[tuple[Tensor, Tensor, Tensor]] = []
+        earlier: list[tuple[Tensor, Tensor]] = []  # directions and images, with images of length 1
         for t in range(self.num_layers):
             direction = self._direction(t, z, encode(residual))
             image = decode(direction)
-            room = torch.zeros_like(image[..., :1])
+            length = _dot(image, image)
             if self.line_search == "conjugate":
-                room = INDEPENDENT * _dot(image, image)
-                for other, its_image, length in earlier:
-                    share = _dot(image, its_image) / length
-                    direction, image = direction - share * other, image - share * its_image
-            length = (_dot(image, image) + room).clamp(min=torch.finfo(x.dtype).tiny)
+                room = INDEPENDENT * length
+                if earlier:
+                    directions, images = (
+                        torch.stack(parts, -2) for parts in zip(*earlier, strict=True)
+                    )
+                    shares = _dot(images, image.unsqueeze(-2))
+                    direction = direction - (shares * directions).sum(-2)
+                    image = image - (shares * images).sum(-2)
+                length = _dot(image, image) + room
+            length = length.clamp(min=torch.finfo(x.dtype).tiny)
             gamma = factors[t] * _dot(residual, image) / length
             if self.line_search == "exact":
                 gamma = gamma.clamp(0, 1)
-            z = gamma * direction if z is None else z + gamma * direction
+            step = gamma * direction
+            z = step if z is None else z + step
             residual = residual - gamma * image
-            earlier.append((direction, image, length))
+            earlier.append((direction * length.rsqrt(), image * length.rsqrt()))
         assert z is not None
         return z
 

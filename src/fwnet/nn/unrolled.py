@@ -224,7 +224,7 @@ class Unrolled(nn.Module):
         self.convex_set, self.smoothing = convex_set, float(smoothing)
         self.num_layers, self.skip, self.activation = num_layers, skip, activation
         self.linear_output, self.dim, self.eps = linear_output, dim, float(eps)
-        self.step_sizes = StepSizes(step_sizes, learn=learn_step_sizes)
+        self.step_sizes: nn.Module = StepSizes(step_sizes, learn=learn_step_sizes)
         self.radius = float(radius)
         self.log_radii: nn.Parameter | None = None
         self.exponents = nn.ModuleList()
