@@ -1,7 +1,5 @@
 """ALISTA (Liu et al., 2019), a network whose matrices come from the coherence of D alone."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -22,8 +20,31 @@ class ALISTA(LISTA):
     torch.Size([3, 20])
     """
 
-    def __init__(self, num_features: int, num_atoms: int, num_layers: int, **options: Any) -> None:
-        super().__init__(num_features, num_atoms, num_layers, **{**options, "coupled": True})
+    def __init__(
+        self,
+        num_features: int,
+        num_atoms: int,
+        num_layers: int,
+        *,
+        threshold: float = 0.1,
+        share_weights: bool = True,
+        reconstruct: bool = False,
+        input_scale: float = 1.0,
+        free_entries: int = 0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(
+            num_features,
+            num_atoms,
+            num_layers,
+            threshold=threshold,
+            share_weights=share_weights,
+            reconstruct=reconstruct,
+            input_scale=input_scale,
+            coupled=True,
+            free_entries=free_entries,
+            generator=generator,
+        )
         self.slopes = nn.Parameter(torch.ones(num_layers))
         for weight in (self.first.weight, self.others[0].weight):
             assert isinstance(weight, Tensor)

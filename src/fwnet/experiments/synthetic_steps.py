@@ -119,7 +119,7 @@ EXPERIMENT = Experiment(
         ),
     ),
     columns="T",
-    note="F-W Net with a line search and coupled LISTA have one W_0 and one D for all layers. Networks "
-    "with free entries choose their number per layer (0, 1, 2 or 4) on validation data, the others "
-    "a weight decay; learning rates and epochs are the same for all.",
+    note="F-W Net with a line search and coupled LISTA have one W_0 and one D for all layers. "
+    "Networks with free entries choose their number per layer (0, 1, 2 or 4) on validation data, "
+    "the others a weight decay; learning rates and epochs are the same for all.",
 )
