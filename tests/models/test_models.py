@@ -1,5 +1,6 @@
 import itertools
 import json
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from sklearn.linear_model import Lasso
 
 import fwnet
 from fwnet.experiments.feed_forward import FeedForward
+from fwnet.experiments.sequence_reader import Cell, SequenceReader, hidden_size_for, make_cell
+from fwnet.experiments.sequences import adding_problem
 from fwnet.models import (
     MLP,
     CodeClassifier,
@@ -171,6 +174,41 @@ class TestFeedForward(ExportConformance, SignalConformance):
     def test_bad_widths(self):
         with pytest.raises(ValueError, match=r"all widths must be integers >= 1, got \[3, 0, 2\]"):
             FeedForward(3, [0], 2)
+
+
+class SequenceConformance(SignalConformance):
+    model = "SequenceReader"
+    outputs = 4
+    cell = ""
+
+    def make(self, seed=0):
+        generator = torch.Generator().manual_seed(seed)
+        return SequenceReader(self.cell, 3, 2, ATOMS, self.outputs, generator=generator)
+
+
+class TestFWCellReader(SequenceConformance):
+    cell = "gated FWCell"
+
+
+class TestLSTMCellReader(SequenceConformance):
+    cell = "LSTMCell"
+
+
+def test_cells_have_as_many_parameters():
+    for cell in get_args(Cell):
+        made = make_cell(cell, 8, hidden_size_for(cell, 8, 5000))
+        assert sum(w.numel() for w in made.parameters()) == pytest.approx(5000, rel=0.03)
+    with pytest.raises(ValueError, match="cell must be one of FWCell, .*, got 'none'"):
+        SequenceReader("none", 3, 2, 4, 1)
+
+
+def test_the_adding_problem_is_a_sum_of_two_numbers():
+    x, y = adding_problem(50, 0, "test")
+    pairs = x.unflatten(1, (50, 2))
+    assert (pairs[..., 1].sum(1) == 2).all()
+    assert (pairs[:, :25, 1].sum(1) == 1).all()
+    torch.testing.assert_close(pairs.prod(-1).sum(1, keepdim=True), y)
+    assert not torch.equal(x, adding_problem(50, 1, "test")[0])
 
 
 def normal(*shape, seed=0):

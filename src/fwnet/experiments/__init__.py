@@ -21,6 +21,7 @@ NAMES = (  # as on the command line; each has a file of that name
     "synthetic-initial-p",
     "synthetic-speed",
     "synthetic-steps",
+    "sequences",
     "digits-error",
     "digits-initial-p",
     "digits-misread",
