@@ -176,29 +176,27 @@ class TestFeedForward(ExportConformance, SignalConformance):
             FeedForward(3, [0], 2)
 
 
-class SequenceConformance(SignalConformance):
+class TestSequenceReader(SignalConformance):
     model = "SequenceReader"
     outputs = 4
-    cell = ""
 
     def make(self, seed=0):
         generator = torch.Generator().manual_seed(seed)
-        return SequenceReader(self.cell, 3, 2, ATOMS, self.outputs, generator=generator)
+        return SequenceReader("gated FWCell", 3, 2, ATOMS, self.outputs, generator=generator)
 
-
-class TestFWCellReader(SequenceConformance):
-    cell = "gated FWCell"
-
-
-class TestLSTMCellReader(SequenceConformance):
-    cell = "LSTMCell"
+    @pytest.mark.parametrize("cell", get_args(Cell))
+    def test_every_cell_remembers_the_first_step(self, cell, x):
+        network = SequenceReader(cell, 3, 2, ATOMS, 4)
+        x.requires_grad_()
+        network(x).square().sum().backward()
+        assert (x.grad[:, :2].abs().sum(-1) > 0).all()
 
 
 def test_cells_have_as_many_parameters():
     for cell in get_args(Cell):
         made = make_cell(cell, 8, hidden_size_for(cell, 8, 5000))
         assert sum(w.numel() for w in made.parameters()) == pytest.approx(5000, rel=0.03)
-    with pytest.raises(ValueError, match="cell must be one of FWCell, .*, got 'none'"):
+    with pytest.raises(ValueError, match=r"cell must be one of FWCell, .*, got 'none'"):
         SequenceReader("none", 3, 2, 4, 1)
 
 

@@ -137,7 +137,7 @@ class LineSearch(Unrolled):
             length = length.clamp(min=torch.finfo(x.dtype).tiny)
             gamma = factors[t] * _dot(residual, image) / length
             if self.line_search == "exact":
-                gamma = gamma.clamp(0, 1)
+                gamma = torch.minimum(gamma.clamp(min=0), self._limit(t, x))
             step = gamma * direction
             z = step if z is None else z + step
             residual = residual - gamma * image
@@ -151,14 +151,20 @@ class LineSearch(Unrolled):
         return f"{super().extra_repr()}, {self.line_search}{free}"
 
     def _direction(self, t: int, z: Tensor | None, u: Tensor) -> Tensor:
-        """s − z."""
+        """s − z; from z = 0, pool_p on a ball of radius 1, since the search finds the scale."""
         if self.activation == "pool_p":
-            s = pool_excess(u, self._exponent(t).excess, self._radius(t), self.dim, self.eps)
+            radius = 1.0 if z is None else self._radius(t)
+            s = pool_excess(u, self._exponent(t).excess, radius, self.dim, self.eps)
         else:
             u = self.slopes[t] * u
             v = -u if z is None else z - u
             s = shrink(v, self._radius(t), (t + 1) * self.free_entries)
         return s if z is None else s - z
+
+    def _limit(self, t: int, x: Tensor) -> Tensor:
+        """Return the largest step that stays in the ball."""
+        alone = t == 0 and self.activation == "pool_p"
+        return x.new_ones(()) * (self._radius(0) if alone else 1.0)
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:
