@@ -121,7 +121,10 @@ def train_coder(
             "1.01, for example, or learn p"
         )
     if sparse is not None and (model != "FWNet" or share_weights is not None):
-        raise EncodeError("sparse must be None for other models and forms than FWNet's line search")
+        raise EncodeError(
+            "sparse or dense is a choice for FWNet with a line search, got it with "
+            + (f"model {model}" if model != "FWNet" else "shared or separate weights")
+        )
     x, z = _read_pairs(Path(signals), Path(codes))
     kept, held = split_rows(len(x), validation, config.seed)
     if len(kept) < config.batch_size:

@@ -31,9 +31,7 @@ conjugate = code_case(
     options={"line_search": "conjugate", "activation": "shrink", **RADII},
     choices=FREE_GRID,
 )
-exact = code_case(
-    name=EXACT, options={"line_search": "exact", "p": 1.5, "p_per_layer": True, **RADII}
-)
+exact = code_case(name=EXACT, options={"line_search": "exact", "p_per_layer": True, **RADII})
 shared = code_case(name=SHARED, options={"share_weights": True, **RADII})
 selection = code_case(name=SELECTION, model="LISTA", options={"coupled": True}, choices=FREE_GRID)
 SPARSE_METHODS = (
