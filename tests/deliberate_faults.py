@@ -1105,6 +1105,42 @@ FAULTS = [
         "return step_size.to(s) * s if z is None else torch.lerp(z, s, step_size.to(s))",
         "tests/models/test_sets.py",
     ),
+    Fault(
+        "nn/line_search.py",
+        "direction = direction - (shares * directions).sum(-2)",
+        "direction = direction - 0 * (shares * directions).sum(-2)",
+        "tests/nn/test_line_search.py::test_no_conjugate_step_undoes_another",
+    ),
+    Fault(
+        "nn/line_search.py",
+        "residual = residual - gamma * image",
+        "residual = residual - image",
+        "tests/nn/test_line_search.py::test_exact_steps_are_frank_wolfe_with_a_line_search",
+    ),
+    Fault(
+        "nn/line_search.py",
+        "torch.minimum(gamma.clamp(min=0), self._limit(t, x))",
+        "gamma.clamp(min=0)",
+        "tests/nn/test_line_search.py::test_exact_steps_are_frank_wolfe_with_a_line_search",
+    ),
+    Fault(
+        "functional.py",
+        "(ordered.cumsum(-1) - radius) / counts",
+        "(ordered.cumsum(-1) - radius) / (counts + 1)",
+        "tests/nn/test_line_search.py::test_shrink_is_the_projection_and_leaves_free_entries",
+    ),
+    Fault(
+        "models/lista.py",
+        "min((t + 1) * self.free_entries, self.num_atoms)",
+        "min((t + 2) * self.free_entries, self.num_atoms)",
+        "tests/models/test_models.py::test_lista_keeps_its_free_entries",
+    ),
+    Fault(
+        "coding/coder_network.py",
+        "used < MOST_USED * codes.shape[1]",
+        "used > MOST_USED * codes.shape[1]",
+        "tests/coding/test_coder_network.py",
+    ),
 ]
 
 
