@@ -17,7 +17,7 @@ def small_map():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fwnet.coding.ball_search.GRID", (0.8, 0.65, 0.5))
         patch.setattr("fwnet.explore.EXPONENTS", (1.0, 2.0))
-        patch.setattr("fwnet.explore.RELATIVE_RADII", (0.25, 0.5, 1.0))
+        patch.setattr("fwnet.explore.RADIUS_FACTORS", (0.25, 0.5, 1.0))
         patch.setattr("fwnet.explore.ROUNDS", 2)
         yield
 
@@ -42,9 +42,9 @@ def found(tmp_path_factory):
 
 
 def test_the_map_and_the_ball(found):
-    assert [(cell.p, cell.relative) for cell in found.cells] == [
-        (p, relative) for p in (1.0, 2.0) for relative in (0.25, 0.5, 1.0)
-    ]
+    assert [cell.p for cell in found.cells] == [1.0] * 3 + [2.0] * 3
+    relative = [cell.relative / found.cells[2].relative for cell in found.cells]
+    assert relative == pytest.approx([0.25, 0.5, 1.0] * 2)
     dense = [cell for cell in found.cells if cell.p == 2]
     assert dense[0].error > dense[2].error  # too small a ball
     assert found.cells[0].nonzeros < dense[0].nonzeros

@@ -32,7 +32,7 @@ from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.solvers import solve
 
 EXPONENTS = (1.0, 1.1, 1.3, 1.6, 2.0, 3.0, 5.0)
-RELATIVE_RADII = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0, 1.3)  # by the norm of exact codes
+RADIUS_FACTORS = (0.125, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0)  # by the learned radius
 MAP_ROWS = FIRST_ROWS = 100
 FIRST_P, ROUNDS = 1.3, 15  # for a dictionary that is learned
 CODE_TOL = 1e-5
@@ -129,8 +129,8 @@ def explore(
     else:
         held = sample[: len(sample) // 2]
         atoms = _learned_dictionary(sample[len(sample) // 2 :], held, components, seed, progress)
-    cells = _map(held[:MAP_ROWS], atoms, seed, progress)
     learned = learn_ball(held, atoms, seed=seed, progress=_stage("the best ball", progress))
+    cells = _map(held[:MAP_ROWS], atoms, learned, seed, progress)
     given, (low, high) = dictionary is not None, norms
     return Exploration(
         data, file.num_rows, len(sample), atoms, given, (low, high), normalize, cells, learned
@@ -177,15 +177,19 @@ def _learned_dictionary(
     return torch.from_numpy(learner.fit(train).components_.T.copy()).to(train)
 
 
-def _map(x: Tensor, dictionary: Tensor, seed: int, progress: ProgressCallback) -> list[Cell]:
+def _map(
+    x: Tensor, dictionary: Tensor, learned: LearnedBall, seed: int, progress: ProgressCallback
+) -> list[Cell]:
+    """Return cells around the learned ball: for every p, radii relative to exact codes."""
     folds = random_folds(x.shape[1], keyed_generator(seed, "folds")).to(x.device)
     search = BallSearch(x, dictionary, folds)
     variance = float(x.var(0, correction=0).mean()) or math.inf
     report = _stage("the map", progress)
+    center = learned.radius / 2.0 ** search.unit(1 / learned.p)
     cells = []
     for p in EXPONENTS:
         unit = 2.0 ** search.unit(1 / p)
-        for relative in RELATIVE_RADII:
+        for relative in (factor * center for factor in RADIUS_FACTORS):
             radius = relative * unit
             ball = fwnet.LpBall(p, radius)
             errors, _ = held_out_errors(x, dictionary, ball, folds, CODE_TOL)
@@ -202,7 +206,7 @@ def _map(x: Tensor, dictionary: Tensor, seed: int, progress: ProgressCallback) -
                     float(solution.binds.double().mean()),
                 )
             )
-            report(len(cells), len(EXPONENTS) * len(RELATIVE_RADII))
+            report(len(cells), len(EXPONENTS) * len(RADIUS_FACTORS))
     return cells
 
 
@@ -287,7 +291,7 @@ def _about_error() -> str:
 def _heat_map(found: Exploration, name: str, title: str) -> str:
     """Draw one number of every cell, by p and relative radius."""
     values = np.array([getattr(cell, name) for cell in found.cells])
-    table = values.reshape(len(EXPONENTS), len(RELATIVE_RADII))
+    table = values.reshape(len(EXPONENTS), len(RADIUS_FACTORS))
     logs = name == "error"
     norm = (
         LogNorm(max(values.min(), 1e-6), max(min(values.max(), 3.0), 2e-6))
@@ -306,8 +310,8 @@ def _heat_map(found: Exploration, name: str, title: str) -> str:
     axis.set(
         xlabel="radius, by the norm of an exact code",
         ylabel="p",
-        xticks=range(len(RELATIVE_RADII)),
-        xticklabels=[f"{one:g}" for one in RELATIVE_RADII],
+        xticks=range(len(RADIUS_FACTORS)),
+        xticklabels=[f"{cell.relative:.2g}" for cell in found.cells[: len(RADIUS_FACTORS)]],
         yticks=range(len(EXPONENTS)),
         yticklabels=[label_of(p) for p in EXPONENTS],
         title=title,

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from fwnet.functional import lp_norm, value_of
+from fwnet.hardware import widest_dtype
 from fwnet.sets import LpBall
 from fwnet.solvers import solve
 
@@ -68,7 +69,14 @@ class LearnedBall:
             square change by the root mean square norm.
         doubts: Reasons, in words, why p or the radius may not be identified; empty if there are
             none.
-        trials: All balls that were tried on all rows: (p, radius, error).
+        trials: All balls that were tried: (p, radius, error).
+
+    >>> import fwnet, torch
+    >>> _ = torch.manual_seed(0)
+    >>> x, D = torch.randn(60, 8), torch.randn(8, 6)
+    >>> learned = fwnet.coding.learn_ball(x, D, p=2.0)
+    >>> learned.doubts[0]
+    'held-out entries are predicted no better than by their mean ...'
     """
 
     p: float
@@ -368,7 +376,8 @@ def learn_ball(
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.randperm(len(x), generator=generator)[:LARGEST_SAMPLE].to(x.device)
     folds = random_folds(x.shape[1], generator).to(x.device)
-    x, num_steps = x[chosen], len(inverses) + 3
+    x, dictionary = (one.to(widest_dtype(one.device)) for one in (x[chosen], dictionary))
+    num_steps = len(inverses) + 3
     search = BallSearch(x, dictionary, folds, fixed, tol)
     for step, inverse in enumerate(inverses):
         search.best_radius(inverse, FINE_STEP, search.relative_radius() if step else None)
