@@ -3,6 +3,7 @@
 from fwnet.coding.array_files import EncodeError
 from fwnet.coding.dictionary_learning import LearningProgress, LpDictionaryLearning
 from fwnet.coding.encode import EncodeReport, encode_file
+from fwnet.coding.encode_folder import encode_folder
 from fwnet.coding.fwnet_classifier import FWNetClassifier
 from fwnet.coding.fwnet_coder import FWNetCoder
 from fwnet.coding.lp_coder import LpCoder
@@ -19,6 +20,7 @@ __all__ = [
     "LpCoder",
     "LpDictionaryLearning",
     "encode_file",
+    "encode_folder",
     "structured_codes",
     "train_coder",
 ]

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from PIL import Image
 
 from fwnet.checks import check_integer
+from fwnet.engine import Engine, Lost
 from fwnet.files import why_not_writable
 from fwnet.imaging.image_files import (
     RAW_PROBLEM,
@@ -108,11 +110,12 @@ def restore_files(
     compare: bool = False,
     force: bool = False,
     skip_existing: bool = False,
+    engine: Engine | None = None,
     progress: ProgressCallback = silent,
     warn: Callable[[str], object] = lambda _: None,
     **asked: Any,
 ) -> Iterator[RestoredFile | FailedFile]:
-    """Restore files one after the other, and yield the outcome of each.
+    """Restore files, and yield the outcome of each: one after the other, or as an engine has them.
 
     A result is written whole or not at all. A file that fails does not stop the others; wrong
     arguments, and a model that cannot be loaded, raise an error before the first file.
@@ -128,7 +131,8 @@ def restore_files(
             NAME.SUFFIX-compare.png where another file has that name.
         force: Overwrite existing files.
         skip_existing: Leave existing files alone, and do only those whose result is missing.
-        progress: Called after every tile.
+        engine: Where the work runs; default: in this process. See `fwnet.ray.RayEngine`.
+        progress: Called after every tile; with an engine, after every file.
         warn: Called with a line about files that are skipped, or an argument that is not used.
         asked: `sigma` on the scale of [0, 1], or `scale`.
 
@@ -147,7 +151,9 @@ def restore_files(
     if tile is not None:
         check_integer("tile", tile, SMALLEST_TILE)
     jobs = list_jobs(inputs, output, compare=compare, warn=warn)
-    restorer = Restorer(kind, model, device=device, tile=tile, **asked)
+    options = {"model": model, "tile": tile, **asked}
+    # With an engine this one works on no image; it checks the arguments before the work.
+    restorer = Restorer(kind, device="cpu" if engine else device, **options)
     if restorer.unused_sigma_hint:
         warn(f"Hint: {restorer.unused_sigma_hint}.")
     if skip_existing:
@@ -158,6 +164,9 @@ def restore_files(
             replace(job, compared=None) if job.compared and _is_file(job.compared) else job
             for job in missing
         ]
+    if engine is not None:
+        yield from _run_elsewhere(engine, jobs, kind, device, options, force, progress)
+        return
     for index, job in enumerate(jobs):
         number = f" ({index + 1} of {len(jobs)})" if len(jobs) > 1 else ""
         yield _outcome(job, restorer, force, f"{job.source.name}{number}", progress)
@@ -355,12 +364,68 @@ def _outcome(
     job: Job, restorer: Restorer, force: bool, stage: str, progress: ProgressCallback
 ) -> RestoredFile | FailedFile:
     try:
-        if job.problem is not None:
-            raise ImageError(job.problem)
+        _check_job(job, force)
         with _reported_memory(job.source):
-            return _restore(job, restorer, force, stage, progress)
+            return _restore(job, restorer, stage, progress)
     except ImageError as error:
         return FailedFile(job.source, str(error))
+
+
+@dataclass(frozen=True)
+class RestoreFile:
+    """Restores the file of a job. It can be pickled; every process loads the network once.
+
+    It overwrites: a process that died after it had written a result is followed by another.
+    """
+
+    kind: type[Restoration]
+    device: torch.device
+    options: dict[str, Any]
+
+    @cached_property
+    def restorer(self) -> Restorer:
+        """The network on its device."""
+        return Restorer(self.kind, device=self.device, **self.options)
+
+    def __call__(self, job: Job) -> RestoredFile | FailedFile:
+        """Return the outcome of a job."""
+        return _outcome(job, self.restorer, True, job.source.name, silent)
+
+
+def _run_elsewhere(
+    engine: Engine,
+    jobs: list[Job],
+    kind: type[Restoration],
+    device: str | torch.device | None,
+    options: dict[str, Any],
+    force: bool,
+    progress: ProgressCallback,
+) -> Iterator[RestoredFile | FailedFile]:
+    """Yield what can be said before the work, then outcomes as they come."""
+    ready = []
+    for job in jobs:
+        try:
+            _check_job(job, force)
+            ready.append(job)
+        except ImageError as error:
+            yield FailedFile(job.source, str(error))
+    work = RestoreFile(kind, engine.choose_device(device), options)
+    progress(Progress("restoring", 0, len(ready), "files"))
+    for count, (job, result) in enumerate(engine.each(work, ready), 1):
+        progress(Progress("restoring", count, len(ready), "files"))
+        if isinstance(result, Lost):
+            yield FailedFile(job.source, f"{job.source}: {result.reason}")
+        else:
+            yield result
+
+
+def _check_job(job: Job, force: bool) -> None:
+    """Raise for a job that cannot be done."""
+    if job.problem is not None:
+        raise ImageError(job.problem)
+    for place in (job.place, job.compared):
+        if place is not None:
+            _check_place(place, force)
 
 
 @contextmanager
@@ -379,13 +444,8 @@ def _reported_memory(source: Path) -> Iterator[None]:
         raise ImageError(f"{source}: there is not enough memory: {remedy}") from error
 
 
-def _restore(
-    job: Job, restorer: Restorer, force: bool, stage: str, progress: ProgressCallback
-) -> RestoredFile:
+def _restore(job: Job, restorer: Restorer, stage: str, progress: ProgressCallback) -> RestoredFile:
     start = time.monotonic()
-    for place in (job.place, job.compared):
-        if place is not None:
-            _check_place(place, force)
     read = read_image(job.source)
     if restorer.asked.get("preview"):
         sheet = preview(restorer, read.pixels, read.about)
