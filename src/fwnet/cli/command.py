@@ -85,6 +85,8 @@ def chosen_engine(engine: str, address: str | None) -> "Iterator[Engine]":
             raise ValueError(f"--address needs --engine ray, got --address {address}")
         yield OneProcess()
         return
+    # Ray would print what it says about dead workers to stdout; it is read on import.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     from fwnet.ray import RayEngine
 
     with RayEngine(address, warn=say) as running:
