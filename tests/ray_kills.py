@@ -9,6 +9,7 @@ every row once and certified.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -61,25 +62,24 @@ class Cluster:
         self.cluster = RayCluster(initialize_head=True, head_node_args=small)
         self.nodes = [self.cluster.add_node(**self._node) for _ in range(2)]
 
-    def kill_worker(self, rng: random.Random) -> bool:
-        """SIGKILL a process that is at work on a range of rows."""
-        working = []
-        for process in psutil.Process().children(recursive=True):
-            try:
-                if process.cmdline()[:1] == ["ray::_apply"]:
-                    working.append(process)
-            except (psutil.Error, OSError):
-                continue
-        if working:
-            rng.choice(working).send_signal(signal.SIGKILL)
-        return bool(working)
+    def kill_worker(self, rng: random.Random) -> None:
+        """SIGKILL a process that is at work on a range of rows, as soon as there is one."""
+        while True:
+            working = []
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.Error, OSError):
+                    if process.cmdline()[:1] == ["ray::_apply"]:
+                        working.append(process)
+            if working:
+                rng.choice(working).send_signal(signal.SIGKILL)
+                return
+            time.sleep(0.02)
 
-    def kill_node(self, rng: random.Random) -> bool:
+    def kill_node(self, rng: random.Random) -> None:
         """SIGKILL a node, and add one."""
         node = self.nodes.pop(rng.randrange(len(self.nodes)))
         self.cluster.remove_node(node, allow_graceful=False)
         self.nodes.append(self.cluster.add_node(**self._node))
-        return True
 
     def close(self) -> None:
         """Stop all nodes."""
@@ -110,12 +110,10 @@ def run(folder: Path, seed: int, num_files: int) -> dict:
             if kind == "driver":
                 driver.send_signal(signal.SIGKILL)
                 driver.communicate()
-                happened = True
                 driver = encode(folder, output, *address, "--resume")
             else:
-                happened = (cluster.kill_worker if kind == "worker" else cluster.kill_node)(rng)
-            if happened:
-                killed.append({"what": kind, "files_done": done})
+                (cluster.kill_worker if kind == "worker" else cluster.kill_node)(rng)
+            killed.append({"what": kind, "files_done": done})
         stdout, stderr = driver.communicate(timeout=900)
         if driver.returncode:
             raise RuntimeError(f"the driver failed: {stderr}")

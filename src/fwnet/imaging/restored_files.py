@@ -41,6 +41,7 @@ from fwnet.imaging.preview import preview
 from fwnet.imaging.restorer import Restored, Restorer
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.restoration import Restoration
+from fwnet.zoo import load_trained
 
 SMALLEST_TILE = 32  # a halo of 17 pixels around 8 × 8 takes 28 times the work, around 32 × 32 four
 SIDECARS = (".aae", ".db", ".dop", ".ini", ".pp3", ".thm", ".xmp")  # of cameras and programs
@@ -152,6 +153,8 @@ def restore_files(
         check_integer("tile", tile, SMALLEST_TILE)
     jobs = list_jobs(inputs, output, compare=compare, warn=warn)
     options = {"model": model, "tile": tile, **asked}
+    if engine is not None and model is not None:
+        options["model"] = load_trained(model)  # other machines may not have the file
     # With an engine this one works on no image; it checks the arguments before the work.
     restorer = Restorer(kind, device="cpu" if engine else device, **options)
     if restorer.unused_sigma_hint:
@@ -411,12 +414,25 @@ def _run_elsewhere(
             yield FailedFile(job.source, str(error))
     work = RestoreFile(kind, engine.choose_device(device), options)
     progress(Progress("restoring", 0, len(ready), "files"))
-    for count, (job, result) in enumerate(engine.each(work, ready), 1):
+    given = {_absolute(job): job for job in ready}  # other processes work in other folders
+    for count, (job, result) in enumerate(engine.each(work, given), 1):
         progress(Progress("restoring", count, len(ready), "files"))
-        if isinstance(result, Lost):
-            yield FailedFile(job.source, f"{job.source}: {result.reason}")
-        else:
-            yield result
+        yield _as_given(given[job], job, result)
+
+
+def _absolute(job: Job) -> Job:
+    compared = job.compared and job.compared.absolute()
+    return Job(job.source.absolute(), job.place.absolute(), job.problem, compared)
+
+
+def _as_given(job: Job, sent: Job, result: RestoredFile | FailedFile | Lost) -> Any:
+    """Return the outcome with the paths that the user gave."""
+    if isinstance(result, Lost):
+        return FailedFile(job.source, f"{job.source}: {result.reason}")
+    if isinstance(result, RestoredFile):
+        return replace(result, source=job.source, place=job.place, compared=job.compared)
+    reason = result.reason.replace(str(sent.source), str(job.source))
+    return FailedFile(job.source, reason.replace(str(sent.place), str(job.place)))
 
 
 def _check_job(job: Job, force: bool) -> None:

@@ -1,6 +1,7 @@
 """`RayEngine`: work on many items as tasks of Ray, where files carry the data."""
 
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Self, TypeVar
@@ -16,18 +17,20 @@ from fwnet.hardware import choose_device
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+TASKS_PER_GPU = 4  # one computes while others read, decode and write
 RETRIES = 5  # of an item whose process or machine died
 PATIENCE_SECONDS = 30.0
+CONNECT_SECONDS = 10.0
 STORE_BYTES = 256 << 20  # of a cluster of one machine: only functions and records pass through it
 
 _functions: dict[str, Callable[[Any], Any]] = {}  # of this process, by the id of the object
 
 
 class RayEngine:
-    """Runs work on a Ray cluster: one item per task, one CPU or GPU per task.
+    """Runs work on a Ray cluster: one item per task, one CPU (and a quarter of a GPU) per task.
 
-    Items and results are small; data goes from file to worker to file. At most two tasks per free
-    CPU are submitted at a time, so neither memory nor Ray's queue grows with the number of items. A
+    Items and results are small; data goes from file to worker to file. At most two tasks per place
+    are submitted at a time, so neither memory nor Ray's queue grows with the number of items. A
     task whose worker or machine died runs again, up to five times.
 
     Args:
@@ -65,6 +68,7 @@ class RayEngine:
         address = self.address or os.environ.get("RAY_ADDRESS")
         try:
             if address:
+                _check_answers(address)
                 ray.init(address, **quiet)
             else:
                 ray.init(
@@ -105,7 +109,7 @@ class RayEngine:
         first = [*islice(waiting, 1)]
         if not first:
             return
-        wanted = {"num_cpus": 1, "num_gpus": 1 if self._is_gpu else 0}
+        wanted = {"num_cpus": 1, "num_gpus": 1 / TASKS_PER_GPU if self._is_gpu else 0}
         self._wait_for_room(wanted)
         call = ray.remote(_apply).options(max_retries=RETRIES, **wanted)
         shared = ray.put(function)
@@ -122,9 +126,13 @@ class RayEngine:
 
     def _slots(self) -> int:
         """Return how many tasks run at a time, now: machines come and go."""
-        return max(1, int(ray.cluster_resources().get("GPU" if self._is_gpu else "CPU", 1)))
+        resources = ray.cluster_resources()
+        places = (
+            TASKS_PER_GPU * resources.get("GPU", 0) if self._is_gpu else resources.get("CPU", 0)
+        )
+        return max(1, int(places))
 
-    def _wait_for_room(self, wanted: dict[str, int]) -> None:
+    def _wait_for_room(self, wanted: dict[str, float]) -> None:
         """Wait until a task with these resources has run; say so if that takes long.
 
         Actors of other programs can hold every CPU, and Ray waits without a word.
@@ -140,6 +148,13 @@ class RayEngine:
                 f"Waiting for the cluster: {free} of {total} {name}s are free. Other programs may "
                 "hold them: see ray status."
             )
+
+
+def _check_answers(address: str) -> None:
+    """Raise if nobody listens at host:port; Ray would wait for minutes."""
+    host, colon, port = address.rpartition("//")[2].rpartition(":")
+    if colon:
+        socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
 
 
 def _nothing() -> None:
