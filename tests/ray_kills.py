@@ -64,7 +64,7 @@ class Cluster:
 
     def kill_worker(self, rng: random.Random) -> None:
         """SIGKILL a process that is at work on a range of rows, as soon as there is one."""
-        while True:
+        for _ in range(3000):
             working = []
             for process in psutil.Process().children(recursive=True):
                 with contextlib.suppress(psutil.Error, OSError):
@@ -74,6 +74,7 @@ class Cluster:
                 rng.choice(working).send_signal(signal.SIGKILL)
                 return
             time.sleep(0.02)
+        raise RuntimeError("found no worker to kill")
 
     def kill_node(self, rng: random.Random) -> None:
         """SIGKILL a node, and add one."""

@@ -1,7 +1,9 @@
 """`RayEngine`: work on many items as tasks of Ray, where files carry the data."""
 
+import math
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Self, TypeVar
@@ -58,6 +60,7 @@ class RayEngine:
     ) -> None:
         self.address, self.num_cpus, self.warn = address, num_cpus, warn
         self._is_gpu = False
+        self._counted, self._places = -math.inf, 1
         self._started = False
 
     def __enter__(self) -> Self:
@@ -118,19 +121,24 @@ class RayEngine:
             while running:
                 for item in islice(waiting, max(0, 2 * self._slots() - len(running))):
                     running[call.remote([shared], item)] = item
-                (ready,), _ = ray.wait([*running], num_returns=1)
-                yield running.pop(ready), _result(ready)
+                refs = [*running]
+                ray.wait(refs, num_returns=1)
+                for ready in ray.wait(refs, num_returns=len(refs), timeout=0)[0]:
+                    yield running.pop(ready), _result(ready)
         finally:
             for task in running:
                 ray.cancel(task, force=True)
 
     def _slots(self) -> int:
-        """Return how many tasks run at a time, now: machines come and go."""
-        resources = ray.cluster_resources()
+        """Return how many tasks run at a time; counted every second, as machines come and go."""
+        if time.monotonic() - self._counted < 1:
+            return self._places
+        self._counted, resources = time.monotonic(), ray.cluster_resources()
         places = (
             TASKS_PER_GPU * resources.get("GPU", 0) if self._is_gpu else resources.get("CPU", 0)
         )
-        return max(1, int(places))
+        self._places = max(1, int(places))
+        return self._places
 
     def _wait_for_room(self, wanted: dict[str, float]) -> None:
         """Wait until a task with these resources has run; say so if that takes long.
