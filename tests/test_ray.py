@@ -3,11 +3,14 @@
 `pip install '.[ray]'` in the clone, then `pytest tests/test_ray.py`: about two minutes.
 """
 
+import doctest
+import inspect
 import os
 import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -221,6 +224,16 @@ class TestRayData:
             fwnet.ray.Coder(p=2, radius=1)({"y": np.ones((2, 3))})
 
 
+@pytest.mark.parametrize("name", fwnet.ray.__all__)
+def test_the_example_of_a_docstring_runs(engine, folder, name):
+    text = inspect.getdoc(getattr(fwnet.ray, name))
+    test = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+    report = []
+    doctest.DocTestRunner().run(test, out=report.append)
+    assert test.examples
+    assert not report, "".join(report)
+
+
 def np_tensor(values):
     import torch
 
@@ -281,3 +294,12 @@ def test_kills_leave_every_row_once():
     """One short run of tests/ray_kills.py: a worker, a node and the driver get SIGKILL."""
     (done,) = ray_kills.main(["--runs", "1", "--files", "8", "--file-rows", "4000"])
     assert {kill["what"] for kill in done["killed"]} == {"worker", "node", "driver"}
+
+
+def test_the_example_runs():
+    example = Path(__file__).parents[1] / "examples" / "ray_pipeline.py"
+    done = subprocess.run([sys.executable, example], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "1996 of 2000 rows are certified" in lines
+    assert "rows without a code: [7, 507, 1007, 1507]" in lines

@@ -87,8 +87,10 @@ def chosen_engine(engine: str, address: str | None) -> "Iterator[Engine]":
         return
     # Ray would print what it says about dead workers to stdout; it is read on import.
     os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
-    from fwnet.ray import RayEngine
-
+    try:
+        from fwnet.ray import RayEngine
+    except ImportError as error:
+        raise ValueError(str(error)) from error
     with RayEngine(address, warn=say) as running:
         yield running
 

@@ -1,11 +1,9 @@
 """fwnet on a cluster (extra `ray`): callables for Ray Data, and the engine of `--engine ray`."""
 
-from fwnet.errors import FwnetError
-
 try:
     import ray as _  # noqa: F401
 except ImportError as error:
-    raise FwnetError("fwnet.ray needs Ray: pip install '.[ray]' in the clone") from error
+    raise ImportError("fwnet.ray needs Ray: pip install '.[ray]' in the clone") from error
 
 from fwnet.ray.batches import Coder, Denoiser, Network, Upscaler
 from fwnet.ray.engine import RayEngine

@@ -43,7 +43,6 @@ class Coder:
     In a pipeline, each actor makes one:
 
     >>> import ray
-    >>> _ = ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     >>> codes = ray.data.from_numpy(np.ones((10, 8), np.float32)).map_batches(
     ...     fwnet.ray.Coder,
     ...     fn_constructor_kwargs={"p": 2, "radius": 0.5, "columns": "data"},
@@ -51,7 +50,6 @@ class Coder:
     ... )
     >>> codes.count()
     10
-    >>> ray.shutdown()
     """
 
     def __init__(
