@@ -756,7 +756,7 @@ FAULTS = [
         "tests/coding/test_encode_folder.py::test_force_removes_what_an_earlier_run_wrote",
     ),
     Fault(
-        "coding/stores.py",
+        "stores.py",
         "            if TEMPORARY_NAME.fullmatch(PurePosixPath(name).name):\n",
         "            if False:\n",
         (

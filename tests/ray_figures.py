@@ -8,6 +8,7 @@ one process and one thread, and with Ray. photos denoises 490 photos among 10 br
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -29,16 +30,18 @@ FWNET = [sys.executable, "-m", "fwnet"]
 
 
 def measured(command: list[str], folder: Path, **environment: str) -> dict:
-    """Run a command; return its seconds, output and the most memory of its processes.
+    """Run a command; return its seconds, CPU seconds, output and the most memory it had.
 
-    Memory is the sum over the process and its children, by PSS: what they share counts once.
+    All are sums over the process and its children, looked at twice per second. Memory is PSS: what
+    processes share counts once.
     """
     start, most = time.monotonic(), 0
+    cpu: dict[int, float] = {}
     env = os.environ | environment
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err, env=env)
         while process.poll() is None:
-            most = max(most, _memory(process.pid))
+            most = max(most, _look(process.pid, cpu))
             time.sleep(0.5)
         seconds = time.monotonic() - start
         for file in (out, err):
@@ -46,6 +49,7 @@ def measured(command: list[str], folder: Path, **environment: str) -> dict:
         stdout, stderr = out.read(), err.read()
     return {
         "seconds": round(seconds, 1),
+        "cpu_seconds": round(sum(cpu.values()), 1),
         "peak_mib": round(most / 2**20),
         "exit_code": process.returncode,
         "stdout": stdout,
@@ -53,18 +57,15 @@ def measured(command: list[str], folder: Path, **environment: str) -> dict:
     }
 
 
-def _memory(pid: int) -> int:
+def _look(pid: int, cpu: dict[int, float]) -> int:
+    """Return the memory of a process and its children; note the CPU time of each."""
     total = 0
-    try:
+    with contextlib.suppress(psutil.Error):
         parent = psutil.Process(pid)
-        family = [parent, *parent.children(recursive=True)]
-    except psutil.Error:
-        return 0
-    for process in family:
-        try:
-            total += process.memory_full_info().pss
-        except (psutil.Error, OSError):
-            continue
+        for process in [parent, *parent.children(recursive=True)]:
+            with contextlib.suppress(psutil.Error, OSError):
+                total += process.memory_full_info().pss
+                cpu[process.pid] = sum(process.cpu_times()[:2])
     return total
 
 
@@ -87,7 +88,7 @@ def overhead(repeats: int, files: int, file_rows: int) -> dict:
                 if done["exit_code"]:
                     raise RuntimeError(f"{name}: {done['stderr']}")
                 inside = re.search(r"([\d.]+) s, ", done["stdout"])
-                row = {"seconds": done["seconds"], "peak_mib": done["peak_mib"]}
+                row = {key: done[key] for key in ("seconds", "cpu_seconds", "peak_mib")}
                 row |= {"without_start": float(inside[1]) if inside else None, "load_before": load}
                 runs[name].append(row)
                 print(name, row, flush=True)
@@ -95,6 +96,7 @@ def overhead(repeats: int, files: int, file_rows: int) -> dict:
         name: {
             "median_seconds": statistics.median(row["seconds"] for row in rows),
             "least_seconds": min(row["seconds"] for row in rows),
+            "least_cpu_seconds": min(row["cpu_seconds"] for row in rows),
             "peak_mib": max(row["peak_mib"] for row in rows),
         }
         for name, rows in runs.items()

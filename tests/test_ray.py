@@ -273,6 +273,13 @@ def test_denoise_reports_broken_files_as_one_machine_does(engine, folder):
     for number in range(6):
         there = [(folder / n / f"{number}.png").read_bytes() for n in ("one", "many")]
         assert there[0] == there[1]
+    there = f"file://{folder}"
+    urls = command("denoise", f"{there}/photos", f"{there}/urls", *arguments[2:], "--engine", "ray")
+    assert urls.exit_code == 2
+    assert urls.stderr.count("Error: ") == 2
+    for number in range(6):
+        there = [(folder / n / f"{number}.png").read_bytes() for n in ("one", "urls")]
+        assert there[0] == there[1]
     again = command(*arguments, "many", "--engine", "ray")
     assert again.exit_code == 2
     assert again.stderr.count("exists; overwrite it with --force") == 6

@@ -9,6 +9,7 @@ import pytest
 from fwnet.coding import EncodeError, encode_file, encode_folder
 from fwnet.coding.encode_folder import CodeRange
 from fwnet.engine import Lost, OneProcess
+from fwnet.errors import FwnetError
 
 SETTINGS = {"p": 1.3, "radius": 1.0, "device": "cpu"}
 
@@ -231,7 +232,7 @@ def test_force_removes_what_an_earlier_run_wrote(folder):
 @pytest.mark.parametrize(
     ("data", "output", "message"),
     [
-        ("nosuch/*.npy", "codes", r"no file matches nosuch/\*.npy"),
+        ("nosuch/*.npy", "codes", r"got none in nosuch/\*.npy"),
         ("nosuch.npy", "codes", "nosuch.npy does not exist"),
         ("empty", "codes", "expected files that end in .npy or .parquet, got none in empty"),
         ("data", "data", "codes must go into a folder of their own, got data"),
@@ -246,7 +247,7 @@ def test_bad_places_are_refused(folder, data, output, message):
     (folder / "taken" / "mine.txt").write_text("keep me")
     np.save("mixed/a.npy", np.ones((3, 6)))
     np.save("mixed/b.npy", np.ones((3, 5)))
-    with pytest.raises(EncodeError, match=message):
+    with pytest.raises(FwnetError, match=message):
         encode_folder(data, output, **SETTINGS)
 
 

@@ -38,6 +38,8 @@ read is reported and skipped, as is one whose result exists already (without --f
 --skip-existing) or would replace that of another input; the exit code is then 2. Camera raw files \
 are not supported.
 
+IN and OUT may be URLs that fsspec knows, such as s3://bucket/photos; OUT is then a folder.
+
 --engine ray works on as many files at a time as there are cores, and prints a line for each as \
 it is done. A run that was stopped continues with --skip-existing.
 """

@@ -11,14 +11,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from fwnet.errors import FwnetError
-
-if TYPE_CHECKING:
-    from fwnet.coding.stores import StoredFile
+from fwnet.stores import StoredFile
 
 SUFFIXES = (".npy", ".parquet")
 PARQUET_BATCH_ENTRIES = 1 << 20
@@ -54,7 +52,7 @@ class RowFile(ABC):
     num_columns: int
     dtype: np.dtype
 
-    def __init__(self, path: "Path | StoredFile") -> None:
+    def __init__(self, path: Path | StoredFile) -> None:
         self.path = path
         self.stamp = self._read_stamp()
 
@@ -91,7 +89,7 @@ class RowFile(ABC):
         return status.st_size, status.st_mtime_ns
 
 
-def check_suffix(path: "Path | StoredFile", suffixes: tuple[str, ...] = SUFFIXES) -> None:
+def check_suffix(path: Path | StoredFile, suffixes: tuple[str, ...] = SUFFIXES) -> None:
     """Raise unless the file name ends in one of the suffixes and its format can be used here."""
     if path.suffix not in suffixes:
         raise EncodeError(f"expected a file that ends in {' or '.join(suffixes)}, got {path}")
@@ -100,7 +98,7 @@ def check_suffix(path: "Path | StoredFile", suffixes: tuple[str, ...] = SUFFIXES
 
 
 def open_rows(
-    path: "Path | StoredFile", columns: Sequence[str] = (), keep: Sequence[str] = ()
+    path: Path | StoredFile, columns: Sequence[str] = (), keep: Sequence[str] = ()
 ) -> RowFile:
     """Open a file in which every row is a signal.
 
@@ -180,7 +178,7 @@ class NpyRows(RowFile):
 class StoredNpyRows(NpyRows):
     """The rows of an npy file at a URL: a shard is one request."""
 
-    def __init__(self, path: "StoredFile") -> None:
+    def __init__(self, path: StoredFile) -> None:
         RowFile.__init__(self, path)
         with self._reported_header(), path.open("rb") as file:
             version = np.lib.format.read_magic(file)
@@ -223,7 +221,7 @@ class ParquetRows(RowFile):
     """The rows of a parquet file. Every column is a feature, except the index of pandas."""
 
     def __init__(
-        self, path: "Path | StoredFile", columns: Sequence[str] = (), keep: Sequence[str] = ()
+        self, path: Path | StoredFile, columns: Sequence[str] = (), keep: Sequence[str] = ()
     ) -> None:
         super().__init__(path)
         self._parquet = _import_parquet(path)

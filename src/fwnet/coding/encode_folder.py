@@ -29,15 +29,15 @@ import numpy as np
 import torch
 
 from fwnet.checks import check_integer
-from fwnet.coding.array_files import EncodeError, RowFile, open_rows, write_parquet
+from fwnet.coding.array_files import SUFFIXES, EncodeError, RowFile, open_rows, write_parquet
 from fwnet.coding.code_transformer import default_chunk_rows
 from fwnet.coding.encode import EncodeReport, check_alternatives, coder_maker
 from fwnet.coding.encoding_folder import check_same
 from fwnet.coding.row_coders import BAD_ROW, RowCoder
-from fwnet.coding.stores import Store, find_rows
 from fwnet.engine import Engine, Lost, OneProcess
 from fwnet.files import locked_folder
 from fwnet.progress import Progress, ProgressCallback, silent
+from fwnet.stores import Store, find_files
 from fwnet.version import __version__
 
 MANIFEST, DONE = "_manifest.json", "_done"
@@ -122,7 +122,9 @@ def encode_folder(
     engine = engine or OneProcess()
     options: dict[str, Any] = {"p": p, "radius": radius, "dictionary": dictionary, "tol": tol}
     check_alternatives(model, constraint, {**options, "certificates": certificates})
-    inputs, names = find_rows(str(data))
+    inputs, names = find_files(str(data), lambda name: name.endswith(SUFFIXES))
+    if not names:
+        raise EncodeError(f"expected files that end in {' or '.join(SUFFIXES)}, got none in {data}")
     if keep and not all(name.endswith(".parquet") for name in names):
         raise EncodeError(f"columns are kept in .parquet files alone, got {names[0]}")
     chosen = engine.choose_device(device)

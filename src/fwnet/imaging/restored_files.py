@@ -39,8 +39,10 @@ from fwnet.imaging.metadata import Metadata
 from fwnet.imaging.pixels import ImageError, Pixels, with_bits
 from fwnet.imaging.preview import preview
 from fwnet.imaging.restorer import Restored, Restorer
+from fwnet.imaging.stored_images import StoredJob, list_stored_jobs
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.restoration import Restoration
+from fwnet.stores import StoredFile, is_url
 from fwnet.zoo import load_trained
 
 SMALLEST_TILE = 32  # a halo of 17 pixels around 8 × 8 takes 28 times the work, around 32 × 32 four
@@ -72,8 +74,8 @@ class RestoredFile:
     ('large.png', 64, 48)
     """
 
-    source: Path
-    place: Path
+    source: Path | StoredFile
+    place: Path | StoredFile
     width: int
     height: int
     description: str
@@ -96,7 +98,7 @@ class FailedFile:
     ('FailedFile', 'bad.png')
     """
 
-    source: Path
+    source: Path | StoredFile
     reason: str
 
 
@@ -123,8 +125,9 @@ def restore_files(
 
     Args:
         kind: A class of restorations, such as `Denoising`.
-        inputs: Files, folders and patterns; see `list_jobs` for the names of results.
-        output: A file, or a folder.
+        inputs: Files, folders and patterns; see `list_jobs` for the names of results. If one of
+            them or `output` is a URL that fsspec knows, see `list_stored_jobs`.
+        output: A file, or a folder; for URLs always a folder.
         model: A name or a path, see `Restorer`.
         device: See `Restorer`.
         tile: See `Restorer`; at least 32.
@@ -151,7 +154,13 @@ def restore_files(
         raise ImageError("expected --force or --skip-existing, got both")
     if tile is not None:
         check_integer("tile", tile, SMALLEST_TILE)
-    jobs = list_jobs(inputs, output, compare=compare, warn=warn)
+    jobs: Sequence[Job | StoredJob]
+    if any(map(is_url, (*inputs, output))):
+        if compare:
+            raise ImageError("--compare is for paths, got a URL")
+        jobs = list_stored_jobs(inputs, output)
+    else:
+        jobs = list_jobs(inputs, output, compare=compare, warn=warn)
     options = {"model": model, "tile": tile, **asked}
     if engine is not None and model is not None:
         options["model"] = load_trained(model)  # other machines may not have the file
@@ -160,11 +169,13 @@ def restore_files(
     if restorer.unused_sigma_hint:
         warn(f"Hint: {restorer.unused_sigma_hint}.")
     if skip_existing:
-        missing = [job for job in jobs if job.problem is not None or not _is_file(job.place)]
+        missing = [job for job in jobs if job.problem is not None or not _is_done(job)]
         if count := len(jobs) - len(missing):
             warn(f"{_files(count)} skipped: existing results are kept.")
         jobs = [
-            replace(job, compared=None) if job.compared and _is_file(job.compared) else job
+            replace(job, compared=None)
+            if isinstance(job, Job) and job.compared and _is_file(job.compared)
+            else job
             for job in missing
         ]
     if engine is not None:
@@ -355,6 +366,10 @@ def _is_file(path: Path) -> bool:
     return os.path.isfile(path)  # noqa: PTH113
 
 
+def _is_done(job: Job | StoredJob) -> bool:
+    return job.exists if isinstance(job, StoredJob) else _is_file(job.place)
+
+
 def _exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110
 
@@ -364,14 +379,22 @@ def _resolved(path: Path) -> Path:
 
 
 def _outcome(
-    job: Job, restorer: Restorer, force: bool, stage: str, progress: ProgressCallback
+    job: Job | StoredJob, restorer: Restorer, force: bool, stage: str, progress: ProgressCallback
 ) -> RestoredFile | FailedFile:
     try:
         _check_job(job, force)
+        if isinstance(job, StoredJob):
+            with job.here() as paths:
+                local = Job(*paths)
+                return _as_given(job, local, _outcome(local, restorer, True, stage, progress))
         with _reported_memory(job.source):
             return _restore(job, restorer, stage, progress)
     except ImageError as error:
         return FailedFile(job.source, str(error))
+    except OSError as error:  # of a store
+        if isinstance(job, Job):
+            raise
+        return FailedFile(job.source, f"{job.source}: {one_line(error)}")
 
 
 @dataclass(frozen=True)
@@ -390,14 +413,14 @@ class RestoreFile:
         """The network on its device."""
         return Restorer(self.kind, device=self.device, **self.options)
 
-    def __call__(self, job: Job) -> RestoredFile | FailedFile:
+    def __call__(self, job: Job | StoredJob) -> RestoredFile | FailedFile:
         """Return the outcome of a job."""
         return _outcome(job, self.restorer, True, job.source.name, silent)
 
 
 def _run_elsewhere(
     engine: Engine,
-    jobs: list[Job],
+    jobs: Sequence[Job | StoredJob],
     kind: type[Restoration],
     device: str | torch.device | None,
     options: dict[str, Any],
@@ -420,23 +443,31 @@ def _run_elsewhere(
         yield _as_given(given[job], job, result)
 
 
-def _absolute(job: Job) -> Job:
+def _absolute(job: Job | StoredJob) -> Job | StoredJob:
+    if isinstance(job, StoredJob):
+        return job
     compared = job.compared and job.compared.absolute()
     return Job(job.source.absolute(), job.place.absolute(), job.problem, compared)
 
 
-def _as_given(job: Job, sent: Job, result: RestoredFile | FailedFile | Lost) -> Any:
+def _as_given(
+    job: Job | StoredJob, sent: Job | StoredJob, result: RestoredFile | FailedFile | Lost
+) -> RestoredFile | FailedFile:
     """Return the outcome with the paths that the user gave."""
     if isinstance(result, Lost):
         return FailedFile(job.source, f"{job.source}: {result.reason}")
     if isinstance(result, RestoredFile):
-        return replace(result, source=job.source, place=job.place, compared=job.compared)
+        compared = job.compared if isinstance(job, Job) else None
+        return replace(result, source=job.source, place=job.place, compared=compared)
     reason = result.reason.replace(str(sent.source), str(job.source))
     return FailedFile(job.source, reason.replace(str(sent.place), str(job.place)))
 
 
-def _check_job(job: Job, force: bool) -> None:
+def _check_job(job: Job | StoredJob, force: bool) -> None:
     """Raise for a job that cannot be done."""
+    if isinstance(job, StoredJob):
+        job.check(force)
+        return
     if job.problem is not None:
         raise ImageError(job.problem)
     for place in (job.place, job.compared):

@@ -1,4 +1,4 @@
-"""Folders and files of rows, on this machine or at a URL that fsspec knows, such as s3://…"""
+"""Folders and files, on this machine or at a URL that fsspec knows, such as s3://…"""
 
 import glob
 import re
@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from fwnet.coding.array_files import SUFFIXES, EncodeError
+from fwnet.errors import FwnetError
 from fwnet.files import TEMPORARY_NAME, write_whole
 
 # Stores in which a file appears when it is complete. In others it gets its name when it is.
@@ -19,10 +19,15 @@ WHOLE_OBJECTS = {"abfs", "az", "gcs", "gs", "memory", "s3", "s3a"}
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file at a URL, with those methods of `Path` that reading rows needs."""
+    """A file at a URL, with those methods of `Path` that its readers need."""
 
     fs: Any
     location: str
+
+    @property
+    def name(self) -> str:
+        """The name without folders."""
+        return PurePosixPath(self.location).name
 
     @property
     def suffix(self) -> str:
@@ -49,6 +54,16 @@ class StoredFile:
         )
         return int(about["size"]), str(changed)
 
+    def write(self, content: bytes | Callable[[BinaryIO], object]) -> None:
+        """Write the file so that others see all of it or nothing."""
+        protocols = {self.fs.protocol} if isinstance(self.fs.protocol, str) else {*self.fs.protocol}
+        written = self.location if protocols & WHOLE_OBJECTS else f"{self.location}.tmp"
+        self.fs.makedirs(self.location.rpartition("/")[0], exist_ok=True)
+        with self.fs.open(written, "wb") as file:
+            content(file) if callable(content) else file.write(content)
+        if written != self.location:
+            self.fs.mv(written, self.location)
+
     def __str__(self) -> str:
         return str(self.fs.unstrip_protocol(self.location))
 
@@ -71,7 +86,7 @@ class Store:
         return Path(self.root) if isinstance(self.fs, LocalFileSystem) else None
 
     def file(self, name: str) -> Path | StoredFile:
-        """Return a file of this folder, for `open_rows`."""
+        """Return a file of this folder."""
         return self.folder / name if self.folder else StoredFile(self.fs, f"{self.root}/{name}")
 
     def make(self, name: str = "") -> None:
@@ -94,18 +109,12 @@ class Store:
 
     def write(self, name: str, content: bytes | Callable[[BinaryIO], object]) -> None:
         """Write a file so that others see all of it or nothing."""
-        if self.folder:
-            (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self.folder / name, content)
-            return
-        protocols = {self.fs.protocol} if isinstance(self.fs.protocol, str) else {*self.fs.protocol}
-        place = f"{self.root}/{name}"
-        written = place if protocols & WHOLE_OBJECTS else f"{place}.tmp"
-        self.fs.makedirs(place.rpartition("/")[0], exist_ok=True)
-        with self.fs.open(written, "wb") as file:
-            content(file) if callable(content) else file.write(content)
-        if written != place:
-            self.fs.mv(written, place)
+        place = self.file(name)
+        if isinstance(place, Path):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(place, content)
+        else:
+            place.write(content)
 
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with all that is in it, if it exists."""
@@ -123,37 +132,34 @@ class Store:
         return str(self.folder or self.fs.unstrip_protocol(self.root))
 
 
-def find_rows(text: str) -> tuple[Store, list[str]]:
-    """Return a folder and the names in it of the files of rows that a text stands for.
+def is_url(text: str) -> bool:
+    """Return whether a text is a URL, not a path."""
+    return "://" in text
 
-    The text is a file, a folder (.npy and .parquet files, with those of its subfolders) or a
-    pattern. Names that begin with a dot or an underscore are not data.
+
+def find_files(text: str, is_wanted: Callable[[str], bool]) -> tuple[Store, list[str]]:
+    """Return a folder and the names of files in it that a path or URL stands for.
+
+    The text is a file, a folder (with its subfolders) or a pattern. Files of folders and patterns
+    must be wanted, by their name; names that begin with a dot or an underscore never are.
     """
     fs, path = _resolved(text)
     if glob.has_magic(path) and not fs.exists(path):
-        root = re.split(r"[*?[]", path)[0].rpartition("/")[0]
-        found = [str(one) for one in fs.glob(path)]
-        what = "no file matches"
+        root, found = re.split(r"[*?[]", path)[0].rpartition("/")[0], fs.glob(path)
     elif fs.isdir(path):
-        root, found = path.rstrip("/"), [str(one) for one in fs.find(path)]
-        what = f"expected files that end in {' or '.join(SUFFIXES)}, got none in"
+        root, found = path, fs.find(path)
     else:
-        root, found, what = path.rpartition("/")[0], [path], ""
-    names = sorted(one[len(root) + 1 :] for one in found)
-    if what:
-        names = [
-            name
-            for name in names
-            if name.endswith(SUFFIXES) and not any(p[0] in "._" for p in name.split("/"))
-        ]
-    if not names:
-        raise EncodeError(f"{what} {text}")
-    return Store(fs, root), names
+        root, _, name = path.rpartition("/")
+        return Store(fs, root), [name]
+    names = sorted(str(one)[len(root) + 1 :] for one in found)
+    hidden = (".", "_")
+    shown = [n for n in names if not any(p.startswith(hidden) for p in n.split("/"))]
+    return Store(fs, root), [name for name in shown if is_wanted(name)]
 
 
 def _resolved(text: str) -> tuple[Any, str]:
     try:
         fs, path = url_to_fs(text)
     except (ImportError, ValueError) as error:
-        raise EncodeError(f"cannot open {text}: {error}") from error
+        raise FwnetError(f"cannot open {text}: {error}") from error
     return fs, path.rstrip("/")
