@@ -82,11 +82,12 @@ def simulate(work: Work, machine: Machine, count: int, seed: int = 0) -> dict[st
         number += 1
         heapq.heappush(events, (when, number, what, node, task))
 
+    down: set[int] = set()
     lives: dict[int, tuple[int, int]] = {}  # the machine and its life that a task runs in
 
     def start(node: int) -> None:
         nonlocal driver_free
-        while waiting and len(working[node]) < machine.places:
+        while waiting and node not in down and len(working[node]) < machine.places:
             task = waiting.popleft()
             driver_free = max(now, driver_free) + work.driver_seconds
             working[node][task] = now
@@ -101,7 +102,7 @@ def simulate(work: Work, machine: Machine, count: int, seed: int = 0) -> dict[st
         return size / share
 
     def failure(node: int) -> None:
-        add(now + rng.expovariate(1 / (machine.hours_between_failures * HOUR)), "fail", node)
+        add(now + rng.expovariate(1.0) * machine.hours_between_failures * HOUR, "fail", node)
 
     for node in range(count):
         start(node)
@@ -115,9 +116,14 @@ def simulate(work: Work, machine: Machine, count: int, seed: int = 0) -> dict[st
             working[node].clear()
             life[node] += 1
             transfers[node] = 0
+            gpu_free[node] = [now] * machine.gpus
+            down.add(node)
             add(now + RESTART, "back", node)
+            for other in range(count):
+                start(other)
             continue
         if what == "back":
+            down.remove(node)
             start(node)
             failure(node)
             continue
@@ -167,7 +173,7 @@ def works() -> dict[str, Work]:
     on_gpu = json.loads((RESULTS / "bench-codes-nvidia-h200.json").read_text())
     on_cpu = json.loads((RESULTS / "bench-denoise-amd-epyc-x2.json").read_text())
     alone = overhead["runs"]["one process, one thread"]
-    rows_per_core = overhead["rows"] / min(run["without_start"] for run in alone)
+    rows_per_core = overhead["rows"] / min(run["cpu_seconds"] for run in alone)
     (notes,) = [n for name, n in on_gpu["notes"].items() if "2.5, 2,000,000" in name]
     rows = 87_381  # the default of --shard-rows for 64 + 128 numbers per row
     tasks = math.ceil(1e9 / rows)
@@ -224,36 +230,38 @@ def plan() -> None:
             row["traffic in TB"] = whole.tasks * (whole.bytes_read + whole.bytes_written) / 1e12
             rows.append(row)
             print(json.dumps({k: _short(v) for k, v in row.items()}), flush=True)
-    check = _check()
-    print(json.dumps(check))
     record = {
         "command": "python docs/scale_plan.py plan",
         "assumed": {"stream": STREAM, "store": STORE, "spread": SPREAD, "restart": RESTART},
         "work": {name: asdict(work) for name, work in jobs.items()},
-        "this machine": check,
         "rows": rows,
     }
     (RESULTS / "scale-plan.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
-def _check() -> dict[str, float]:
-    """Simulate what was measured: a million rows in 40 files on the two cores of this machine."""
-    overhead = json.loads((RESULTS / "ray-overhead.json").read_text())
-    one = overhead["runs"]["one process, one thread"]
-    ray = overhead["runs"]["--engine ray"]
-    seconds = min(run["without_start"] for run in one) / 40
-    work = Work("measured", 40, 0.0, 0.0, seconds, 0.0, 0.0)
-    found = simulate(work, Machine("this", 2, 0, GB, math.inf), 1)
-    start = min(run["seconds"] - run["without_start"] for run in ray)
+def compare(places: int = 8, tasks: int = 200) -> dict[str, float]:
+    """Let a real cluster of this machine and the simulated one sleep through the same tasks."""
+    from fwnet.ray import RayEngine
+
+    rng = random.Random(1)
+    times = [rng.lognormvariate(-(SPREAD**2) / 2, SPREAD) for _ in range(tasks)]
+    with RayEngine(num_cpus=places) as engine:
+        sum(1 for _ in engine.each(time.sleep, [1.0] * 4 * places))  # all workers have started
+        begun = time.monotonic()
+        sum(1 for _ in engine.each(time.sleep, times))
+        measured = time.monotonic() - begun
+    machine = Machine("this", places, 0, GB, math.inf)
+    found = simulate(Work("sleep", tasks, 0.0, 0.0, 1.0, 0.0, 0.001), machine, 1)
     return {
-        "simulated seconds": found["hours"] * HOUR,
-        "measured seconds": min(run["without_start"] for run in ray),
-        "start of Ray, seconds": start,
+        "places": places,
+        "tasks of a second": tasks,
+        "measured": measured,
+        "simulated": found["hours"] * HOUR,
     }
 
 
-def measure() -> dict[str, float | str]:
-    """Return the rates of Parquet files on one core, and of the driver."""
+def measure() -> dict[str, object]:
+    """Return the rates of Parquet files on one core and of the driver, and compare with Ray."""
     from fwnet.coding.array_files import open_rows, write_parquet
     from fwnet.ray import RayEngine
     from tests.ray_kills import make_data
@@ -273,7 +281,7 @@ def measure() -> dict[str, float | str]:
             with output.open("wb") as file:
                 write_parquet(file, [codes], source.kept)
 
-        record: dict[str, float | str] = {
+        record: dict[str, object] = {
             "command": "python docs/scale_plan.py measure",
             "rows_read_per_second": count / _least(read),
             "rows_written_per_second": count / _least(write),
@@ -284,6 +292,7 @@ def measure() -> dict[str, float | str]:
         begun = time.process_time()
         tasks = sum(1 for _ in engine.each(abs, range(5000)))
         record["driver_seconds_per_task"] = (time.process_time() - begun) / tasks
+    record["tasks that sleep"] = compare()
     return record
 
 
