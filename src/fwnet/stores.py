@@ -2,7 +2,7 @@
 
 import glob
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -137,11 +137,16 @@ def is_url(text: str) -> bool:
     return "://" in text
 
 
-def find_files(text: str, is_wanted: Callable[[str], bool]) -> tuple[Store, list[str]]:
+def find_files(
+    text: str, is_wanted: Callable[[str], bool], results: Sequence[Store] = ()
+) -> tuple[Store, list[str]]:
     """Return a folder and the names of files in it that a path or URL stands for.
 
-    The text is a file, a folder (with its subfolders) or a pattern. Files of folders and patterns
-    must be wanted, by their name; names that begin with a dot or an underscore never are.
+    Args:
+        text: A file, a folder (with its subfolders) or a pattern.
+        is_wanted: Whether a file of a folder or pattern is wanted, by its name. Names that begin
+            with a dot or an underscore never are.
+        results: Folders whose files are not wanted either.
     """
     fs, path = _resolved(text)
     if glob.has_magic(path) and not fs.exists(path):
@@ -151,7 +156,8 @@ def find_files(text: str, is_wanted: Callable[[str], bool]) -> tuple[Store, list
     else:
         root, _, name = path.rpartition("/")
         return Store(fs, root), [name]
-    names = sorted(str(one)[len(root) + 1 :] for one in found)
+    ends = tuple(f"{store.root}/" for store in results)
+    names = sorted(str(one)[len(root) + 1 :] for one in found if not str(one).startswith(ends))
     hidden = (".", "_")
     shown = [n for n in names if not any(p.startswith(hidden) for p in n.split("/"))]
     return Store(fs, root), [name for name in shown if is_wanted(name)]

@@ -130,6 +130,24 @@ def test_two_processes_may_do_the_same_range(folder):
     assert contents(folder / "codes") == contents(folder / "whole")
 
 
+def test_results_inside_the_data_are_no_data(folder):
+    for _ in range(2):
+        report = encode_folder(
+            "data", "data/codes", certificates="data/why", force=True, **SETTINGS
+        )
+        assert (report.files, report.rows) == (3, 42)
+
+
+def test_a_file_that_changes_on_the_way_is_refused(folder):
+    class Late(OneProcess):
+        def each(self, function, items):
+            np.save("data/b.npy", np.zeros((30, 6)))
+            return super().each(function, items)
+
+    with pytest.raises(EncodeError, match=r"b.npy changed while it was read"):
+        encode_folder("data", "codes", engine=Late(), **SETTINGS)
+
+
 def test_a_lost_range_is_named(folder):
     class LosesTheSecond(OneProcess):
         def each(self, function, items):

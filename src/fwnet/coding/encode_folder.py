@@ -53,6 +53,7 @@ class RowRange:
     first: int
     count: int
     name: str
+    stamp: tuple[Any, ...]  # of the source when it was found
 
 
 def encode_folder(
@@ -122,15 +123,17 @@ def encode_folder(
     engine = engine or OneProcess()
     options: dict[str, Any] = {"p": p, "radius": radius, "dictionary": dictionary, "tol": tol}
     check_alternatives(model, constraint, {**options, "certificates": certificates})
-    inputs, names = find_files(str(data), lambda name: name.endswith(SUFFIXES))
+    folder = CodesFolder(Store.at(output))
+    proofs = None if certificates is None else Store.at(certificates)
+    results = [folder.store, *([proofs] if proofs else [])]
+    inputs, names = find_files(str(data), lambda name: name.endswith(SUFFIXES), results)
+    if str(inputs) == str(folder.store):
+        raise EncodeError(f"codes must go into a folder of their own, got {output}")
     if not names:
         raise EncodeError(f"expected files that end in {' or '.join(SUFFIXES)}, got none in {data}")
     if keep and not all(name.endswith(".parquet") for name in names):
         raise EncodeError(f"columns are kept in .parquet files alone, got {names[0]}")
     chosen = engine.choose_device(device)
-    folder = CodesFolder(Store.at(output))
-    if f"{inputs}/".startswith(f"{folder.store}/") or str(inputs) == str(folder.store):
-        raise EncodeError(f"codes must go into a folder of their own, got {output}")
     try:
         sources = _open_all(inputs, names, columns, keep, progress)
         make_coder = coder_maker(sources[0], model, constraint, **options)
@@ -161,7 +164,7 @@ def encode_folder(
                 chosen,
                 inputs,
                 folder.store,
-                None if certificates is None else Store.at(certificates),
+                proofs,
                 tuple(columns),
                 tuple(keep),
                 strict,
@@ -221,6 +224,8 @@ class CodeRange:
     def __call__(self, part: RowRange) -> dict[str, Any]:
         """Return the record of a range."""
         source = open_rows(self.inputs.file(part.source), self.columns, self.keep)
+        if source.stamp != part.stamp:
+            raise EncodeError(f"{source.path} changed while it was read")
         rows = source.rows(part.first, part.count)
         bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if self.strict and len(bad):
@@ -356,7 +361,7 @@ def _ranges(names: list[str], sources: list[RowFile], size: int) -> list[RowRang
         for index, first in enumerate(firsts):
             own = f"{path.stem}-{index:05}{path.suffix}" if len(firsts) > 1 else path.name
             count = min(size, source.num_rows - first)
-            found.append(RowRange(name, first, count, str(path.with_name(own))))
+            found.append(RowRange(name, first, count, str(path.with_name(own)), source.stamp))
     twice = [name for name, times in Counter(one.name for one in found).items() if times > 1]
     if twice:
         raise EncodeError(f"every file of codes must have its own name, got {twice[0]} twice")

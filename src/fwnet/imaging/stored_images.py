@@ -69,7 +69,7 @@ def list_stored_jobs(inputs: Sequence[str], output: str) -> list[StoredJob]:
     existing = set(target.names())  # asked once: a request per image would take days for millions
     taken: dict[str, StoredJob] = {}
     for text in inputs:
-        store, names = find_files(text, lambda name: is_readable_suffix(Path(name)))
+        store, names = find_files(text, lambda name: is_readable_suffix(Path(name)), [target])
         if not names:
             jobs.append(StoredJob(store.file(""), target.file(""), f"{text} has no images in it"))
         own = f"{Path(store.root).name}/" if len(inputs) > 1 < len(names) else ""
