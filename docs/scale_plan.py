@@ -208,7 +208,6 @@ def plan() -> None:
     jobs = works()
     cases = [
         ("codes, cores", CPU_NODE, (1, 4, 16, 64, 256)),
-        ("codes, cores", CPU_SPOT, (16,)),
         ("codes, H200", GPU_NODE, (1, 2, 4, 16)),
         ("photos, cores", CPU_NODE, (64, 256)),
         ("photos, cores, --fast", CPU_NODE, (64,)),
@@ -229,7 +228,7 @@ def plan() -> None:
             row["core or GPU hours"] = size * found["hours"]
             row["traffic in TB"] = whole.tasks * (whole.bytes_read + whole.bytes_written) / 1e12
             rows.append(row)
-            print(json.dumps({k: _short(v) for k, v in row.items()}), flush=True)
+            print(_line(row), flush=True)
     record = {
         "command": "python docs/scale_plan.py plan",
         "assumed": {"stream": STREAM, "store": STORE, "spread": SPREAD, "restart": RESTART},
@@ -356,8 +355,15 @@ def _least(call: Callable[[], None]) -> float:
     return min(times)
 
 
-def _short(value: object) -> object:
-    return float(f"{value:.3g}") if isinstance(value, float) else value
+def _line(row: dict[str, object]) -> str:
+    """Return a row of the table of docs/scale.md."""
+    names = ("cores busy", "GPUs busy", "network busy", "store busy", "driver busy", "done twice")
+    shares = [f"{100 * float(row[name]):.2g} %" if row[name] else "" for name in names]
+    hours, total = float(row["hours"]), float(row["core or GPU hours"])
+    text = f"{hours:,.0f}" if hours >= 100 else f"{hours:.2g}"
+    total_text = f"{total:,.0f}" if total >= 10 else f"{total:.2g}"
+    cells = [row["work"], row["machine"], row["machines"], text, total_text, *shares]
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 if __name__ == "__main__":

@@ -745,7 +745,7 @@ FAULTS = [
     ),
     Fault(
         "coding/encode_folder.py",
-        "for one in ranges if one.name not in records",
+        "for one in ranges if one.name not in known",
         "for one in ranges",
         "tests/coding/test_encode_folder.py::test_a_stopped_run_continues_and_repeats_nothing[1]",
     ),

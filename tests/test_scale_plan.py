@@ -53,7 +53,7 @@ def test_failures_cost_what_was_at_work():
 def test_the_page_has_the_figures_of_the_records():
     text = (PROJECT / "docs" / "scale.md").read_text(encoding="utf-8")
     record = json.loads((PROJECT / "results" / "scale-plan.json").read_text())
-    table = re.findall(r"^\| (.+?) \| .+? \| (\d+) \| ([\d.,]+) \| ([\d,]+) \|", text, re.M)
+    table = re.findall(r"^\| (.+?) \| .+? \| (\d+) \| ([\d.,]+) \| ([\d.,]+) \|", text, re.M)
     assert len(table) == len(record["rows"])
     for (_, machines, hours, total), row in zip(table, record["rows"], strict=True):
         assert int(machines) == row["machines"]

@@ -169,19 +169,7 @@ def encode_folder(
                 tuple(keep),
                 strict,
             )
-            rows = sum(source.num_rows for source in sources)
-            done = rows_resumed
-            progress(Progress("coding", done, rows, "rows"))
-            waiting = (one for one in ranges if one.name not in records)
-            for item, result in engine.each(work, waiting):
-                if isinstance(result, Lost):
-                    raise EncodeError(
-                        f"{item.source}, rows {item.first} to {item.first + item.count - 1}: "
-                        f"{result.reason}; continue with --resume"
-                    )
-                records[item.name] = result
-                done += item.count
-                progress(Progress("coding", done, rows, "rows"))
+            records |= _code_ranges(engine, work, ranges, records, progress)
             folder.finish(identity, ranges, records)
     except OSError as error:
         where = error.filename or output
@@ -191,8 +179,8 @@ def encode_folder(
     for record in records.values():
         counts.update(record["counts"])
     return EncodeReport(
-        Path(output) if folder.store.folder else folder.store.root,
-        rows,
+        Path(output) if folder.store.folder else str(folder.store),
+        sum(source.num_rows for source in sources),
         rows_resumed,
         _largest(record["largest_gap"] for record in records.values()),
         _largest(record["largest_norm_gap"] for record in records.values()),
@@ -201,6 +189,31 @@ def encode_folder(
         certifies=model is None,
         files=len(names),
     )
+
+
+def _code_ranges(
+    engine: Engine,
+    work: "CodeRange",
+    ranges: list[RowRange],
+    known: dict[str, dict[str, Any]],
+    progress: ProgressCallback,
+) -> dict[str, dict[str, Any]]:
+    """Code the ranges without a record; return their records by name."""
+    records = {}
+    waiting = [one for one in ranges if one.name not in known]
+    rows = sum(one.count for one in ranges)
+    done = rows - sum(one.count for one in waiting)
+    progress(Progress("coding", done, rows, "rows"))
+    for item, result in engine.each(work, waiting):
+        if isinstance(result, Lost):
+            raise EncodeError(
+                f"{item.source}, rows {item.first} to {item.first + item.count - 1}: "
+                f"{result.reason}; continue with --resume"
+            )
+        records[item.name] = result
+        done += item.count
+        progress(Progress("coding", done, rows, "rows"))
+    return records
 
 
 @dataclass(frozen=True)
