@@ -18,6 +18,7 @@ import math
 import random
 import tempfile
 import time
+import tracemalloc
 from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -262,6 +263,7 @@ def compare(places: int = 8, tasks: int = 200) -> dict[str, float]:
 def measure() -> dict[str, object]:
     """Return the rates of Parquet files on one core and of the driver, and compare with Ray."""
     from fwnet.coding.array_files import open_rows, write_parquet
+    from fwnet.imaging.restored_files import Job
     from fwnet.ray import RayEngine
     from tests.ray_kills import make_data
 
@@ -291,6 +293,12 @@ def measure() -> dict[str, object]:
         begun = time.process_time()
         tasks = sum(1 for _ in engine.each(abs, range(5000)))
         record["driver_seconds_per_task"] = (time.process_time() - begun) / tasks
+    tracemalloc.start()
+    jobs = [
+        Job(Path(f"/data/in/{i:08}.jpg"), Path(f"/data/out/{i:08}.jpg")) for i in range(100_000)
+    ]
+    record["bytes_per_waiting_image"] = tracemalloc.get_traced_memory()[0] / len(jobs)
+    tracemalloc.stop()
     record["tasks that sleep"] = compare()
     return record
 
@@ -358,7 +366,8 @@ def _least(call: Callable[[], None]) -> float:
 def _line(row: dict[str, object]) -> str:
     """Return a row of the table of docs/scale.md."""
     names = ("cores busy", "GPUs busy", "network busy", "store busy", "driver busy", "done twice")
-    shares = [f"{100 * float(row[name]):.2g} %" if row[name] else "" for name in names]
+    percent = [100 * float(row[name]) for name in names]
+    shares = [f"{x:.0f} %" if x >= 10 else f"{x:.2g} %" if x else "" for x in percent]
     hours, total = float(row["hours"]), float(row["core or GPU hours"])
     text = f"{hours:,.0f}" if hours >= 100 else f"{hours:.2g}"
     total_text = f"{total:,.0f}" if total >= 10 else f"{total:.2g}"
