@@ -211,16 +211,21 @@ def plan() -> None:
         ("codes, cores", CPU_NODE, (1, 4, 16, 64, 256)),
         ("codes, H200", GPU_NODE, (1, 2, 4, 16)),
         ("photos, cores", CPU_NODE, (64, 256)),
-        ("photos, cores, --fast", CPU_NODE, (64,)),
-        ("photos, cores, --fast", CPU_SPOT, (64,)),
+        ("photos, cores, --fast", CPU_NODE, (16, 64)),
+        ("photos, cores, --fast", CPU_SPOT, (16,)),
         ("photos, H200", GPU_NODE, (1, 4, 16, 64)),
     ]
     rows = []
     for name, machine, counts in cases:
         for count in counts:
             whole = jobs[name]
-            # Of ten million photos a part is simulated: at least 40 tasks per place.
-            part = min(whole.tasks, max(20_000, 40 * count * machine.places))
+            # Of ten million photos a part is simulated: at least 40 tasks per place, and several
+            # failures of every machine where these are frequent.
+            places = count * machine.places
+            part = max(20_000, 40 * places)
+            if machine.hours_between_failures < 10:
+                part = int(4 * machine.hours_between_failures * HOUR * places / whole.core_seconds)
+            part = min(whole.tasks, part)
             found = simulate(Work(**(asdict(whole) | {"tasks": part})), machine, count)
             found["hours"] *= whole.tasks / part
             found["tasks simulated"] = part
