@@ -890,6 +890,18 @@ FAULTS = [
         "tests/restoration/test_jpeg.py::test_color_agrees_with_a_program",
     ),
     Fault(
+        "restoration/clipping.py",
+        "dark = denoised * _share_of_mean(noise / denoised.clamp(min=1e-6))",
+        "dark = denoised",
+        "tests/restoration/test_clipping.py",
+    ),
+    Fault(
+        "restoration/shots.py",
+        "kept = variance / (variance + strength * noise)",
+        "kept = variance / (variance + variance)",
+        "tests/restoration/test_shots.py",
+    ),
+    Fault(
         "restoration/shots.py",
         "return CELL * avg_pool2d(noise, CELL)",
         "return avg_pool2d(noise, CELL)",
@@ -921,8 +933,8 @@ FAULTS = [
     ),
     Fault(
         "training/noise_level.py",
-        "torch.where(missing > 0, 1.3, 0.7)",
-        "torch.where(missing > 0, 0.7, 1.3)",
+        "lean = DOUBT * camera",
+        "lean = -DOUBT * camera",
         "tests/training/test_noise_level.py",
     ),
     Fault(
@@ -1124,6 +1136,42 @@ FAULTS = [
         "return s if z is None else torch.lerp(z, s, step_size.to(s))",
         "return step_size.to(s) * s if z is None else torch.lerp(z, s, step_size.to(s))",
         "tests/models/test_sets.py",
+    ),
+    Fault(
+        "nn/line_search.py",
+        "direction = direction - (shares * directions).sum(-2)",
+        "direction = direction - 0 * (shares * directions).sum(-2)",
+        "tests/nn/test_line_search.py::test_no_conjugate_step_undoes_another",
+    ),
+    Fault(
+        "nn/line_search.py",
+        "residual = residual - gamma * image",
+        "residual = residual - image",
+        "tests/nn/test_line_search.py::test_exact_steps_are_frank_wolfe_with_a_line_search",
+    ),
+    Fault(
+        "nn/line_search.py",
+        "torch.minimum(gamma.clamp(min=0), self._limit(t, x))",
+        "gamma.clamp(min=0)",
+        "tests/nn/test_line_search.py::test_exact_steps_are_frank_wolfe_with_a_line_search",
+    ),
+    Fault(
+        "functional.py",
+        "(ordered.cumsum(-1) - radius) / counts",
+        "(ordered.cumsum(-1) - radius) / (counts + 1)",
+        "tests/nn/test_line_search.py::test_shrink_is_the_projection_and_leaves_free_entries",
+    ),
+    Fault(
+        "models/lista.py",
+        "min((t + 1) * self.free_entries, self.num_atoms)",
+        "min((t + 2) * self.free_entries, self.num_atoms)",
+        "tests/models/test_models.py::test_lista_keeps_its_free_entries",
+    ),
+    Fault(
+        "coding/coder_network.py",
+        "used < MOST_USED * codes.shape[1]",
+        "used > MOST_USED * codes.shape[1]",
+        "tests/coding/test_coder_network.py",
     ),
 ]
 

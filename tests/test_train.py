@@ -100,6 +100,8 @@ def test_codes_that_are_worse_than_zeros_are_announced(pairs, tmp_path):
     ("options", "message"),
     [
         (("--model", "ResNet"), "model must be one of FWNet, MLP, LCoD, LISTA, got 'ResNet'"),
+        (("--model", "LISTA", "--sparse"), "for FWNet with a line search, got it with model LISTA"),
+        (("--dense", "--share-weights"), "got it with shared or separate weights"),
         (("--num-layers", "0"), "num_layers must be an integer >= 1, got 0"),
         (("--learning-rate", "-1"), "learning_rate must be a number > 0, got -1.0"),
         (("--radius", "-5"), "radius must be > 0 and finite, got -5.0"),

@@ -65,6 +65,25 @@ def test_the_radius_is_given_or_learned_from_the_largest_norm(dictionary, codes)
     assert (zeros["radius"], zeros["learn_p"]) == (1.0, False)
 
 
+def test_sparse_codes_get_layers_of_their_own(dictionary, codes):
+    def config(codes, **options):
+        return network_for_codes(
+            "FWNet", dictionary, codes, 2, **{"line_search": True, **options}
+        ).config
+
+    dense, few = config(codes), codes.clone()
+    assert (dense["line_search"], dense["activation"]) == ("exact", "pool_p")
+    few[:, 2:] = 0
+    sparse = config(few)
+    assert (sparse["line_search"], sparse["activation"]) == ("conjugate", "shrink")
+    assert sparse["free_entries"] == 1  # 2 entries in 2 layers
+    assert sparse["radius"] == pytest.approx(few.abs().sum(1).max().item(), rel=1e-5)
+    assert config(few, sparse=False)["line_search"] == "exact"
+    assert config(few, learn_p=False)["line_search"] == "exact"
+    assert config(codes, sparse=True)["activation"] == "shrink"
+    assert config(few, line_search=False)["line_search"] is None
+
+
 def test_a_dictionary_that_is_not_finite_is_refused(dictionary, codes):
     with pytest.raises(ValueError, match="must be finite in float32, got NaN or infinity"):
         network_for_codes("LISTA", 1e300 * dictionary, codes, 2)

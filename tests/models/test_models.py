@@ -1,5 +1,6 @@
 import itertools
 import json
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from sklearn.linear_model import Lasso
 
 import fwnet
 from fwnet.experiments.feed_forward import FeedForward
+from fwnet.experiments.sequence_reader import Cell, SequenceReader, hidden_size_for, make_cell
+from fwnet.experiments.sequences import adding_problem
 from fwnet.models import (
     MLP,
     CodeClassifier,
@@ -47,6 +50,21 @@ class TestFWNetWithoutSkip(CodingConformance):
     options = {"skip": False, "step_sizes": [1.0, 0.9, 0.8, 0.7], "p": 1.4}
 
 
+class TestFWNetWithExactSteps(ExportConformance, CodingConformance):
+    model = "FWNet"
+    options = {"line_search": "exact", "learn_radius": True, "p": 1.7, "radius": 3.0}
+
+
+class TestFWNetThatShrinks(ExportConformance, CompileConformance, CodingConformance):
+    model = "FWNet"
+    options = {
+        "line_search": "conjugate",
+        "activation": "shrink",
+        "learn_radius": True,
+        "free_entries": 1,
+    }
+
+
 class TestMLP(ExportConformance, CodingConformance):
     model = "MLP"
 
@@ -59,6 +77,22 @@ class TestMLPWithLinearOutput(CodingConformance):
 class TestLISTA(ExportConformance, CodingConformance):
     model = "LISTA"
     options = {"threshold": 0.01}
+
+
+class TestCoupledLISTA(ExportConformance, CodingConformance):
+    model = "LISTA"
+    options = {"threshold": 0.01, "coupled": True, "free_entries": 1}
+
+
+class TestALISTA(CodingConformance):
+    model = "ALISTA"
+    options = {"threshold": 0.01, "free_entries": 1}
+
+    def test_only_thresholds_and_slopes_are_learned(self):
+        network = self.make()
+        assert network.num_parameters == 4 * ATOMS + 4
+        rows = (network.first.weight * network.others[0].weight.T).sum(-1)
+        torch.testing.assert_close(rows, torch.ones(ATOMS))
 
 
 class TestLCoD(ExportConformance, CompileConformance, CodingConformance):
@@ -140,6 +174,39 @@ class TestFeedForward(ExportConformance, SignalConformance):
     def test_bad_widths(self):
         with pytest.raises(ValueError, match=r"all widths must be integers >= 1, got \[3, 0, 2\]"):
             FeedForward(3, [0], 2)
+
+
+class TestSequenceReader(SignalConformance):
+    model = "SequenceReader"
+    outputs = 4
+
+    def make(self, seed=0):
+        generator = torch.Generator().manual_seed(seed)
+        return SequenceReader("gated FWCell", 3, 2, ATOMS, self.outputs, generator=generator)
+
+    @pytest.mark.parametrize("cell", get_args(Cell))
+    def test_every_cell_remembers_the_first_step(self, cell, x):
+        network = SequenceReader(cell, 3, 2, ATOMS, 4)
+        x.requires_grad_()
+        network(x).square().sum().backward()
+        assert (x.grad[:, :2].abs().sum(-1) > 0).all()
+
+
+def test_cells_have_as_many_parameters():
+    for cell in get_args(Cell):
+        made = make_cell(cell, 8, hidden_size_for(cell, 8, 5000))
+        assert sum(w.numel() for w in made.parameters()) == pytest.approx(5000, rel=0.03)
+    with pytest.raises(ValueError, match=r"cell must be one of FWCell, .*, got 'none'"):
+        SequenceReader("none", 3, 2, 4, 1)
+
+
+def test_the_adding_problem_is_a_sum_of_two_numbers():
+    x, y = adding_problem(50, 0, "test")
+    pairs = x.unflatten(1, (50, 2))
+    assert (pairs[..., 1].sum(1) == 2).all()
+    assert (pairs[:, :25, 1].sum(1) == 1).all()
+    torch.testing.assert_close(pairs.prod(-1).sum(1, keepdim=True), y)
+    assert not torch.equal(x, adding_problem(50, 1, "test")[0])
 
 
 def normal(*shape, seed=0):
@@ -282,9 +349,10 @@ def test_mlp_is_fwnet_without_p():
     assert torch.equal(relu(x), mlp(x))
 
 
-def test_untrained_lista_is_ista():
+@pytest.mark.parametrize("coupled", [False, True])
+def test_untrained_lista_is_ista(coupled):
     dictionary, x, threshold = normal(7, 11), normal(4, 7, seed=1), 0.03
-    network = LISTA.from_dictionary(dictionary, 6, threshold=threshold)
+    network = LISTA.from_dictionary(dictionary, 6, threshold=threshold, coupled=coupled)
     d, signals = dictionary.numpy(), x.numpy()
     lipschitz = np.linalg.norm(d, 2) ** 2
     z = np.zeros((4, 11))
@@ -292,6 +360,14 @@ def test_untrained_lista_is_ista():
         u = z - (z @ d.T - signals) @ d / lipschitz
         z = np.sign(u) * np.maximum(np.abs(u) - threshold, 0)
     np.testing.assert_allclose(network(x).detach().numpy(), z, rtol=1e-6, atol=1e-9)
+
+
+def test_lista_keeps_its_free_entries():
+    network = LISTA(5, 8, 1, threshold=100.0, free_entries=2)
+    x = torch.randn(6, 5)
+    b, code = network.first(x), network(x)
+    assert ((code != 0).sum(-1) == 2).all()
+    assert torch.equal(code[code != 0], b[code != 0])
 
 
 def test_untrained_lcod_is_coordinate_descent():

@@ -46,17 +46,17 @@ def test_learns(folder, tmp_path):
     assert torch.equal(loaded.filters[0], report.network.filters[0])
 
 
-def test_levels_that_are_too_small_count_more():
+def test_levels_that_are_too_small_count_more_for_the_noise_of_cameras():
     images = ImageSet.of([np.zeros((64, 64, 1), np.uint8)], ["black"])
     task = NoiseLevelTask(Denoising((0.0, 1.0)), images, crop_size=64)
     x = torch.zeros(2, 1, 64, 64)
     sigma = torch.full((2,), 10 / 255)
-    below, above = (
-        task.loss(lambda seen, s=shift: (10.5 * torch.ones(2)).log() + s, x, x, sigma).item()
-        for shift in (-0.5, 0.5)
-    )
-    assert below == pytest.approx(0.65, rel=1e-4)
-    assert above == pytest.approx(0.35, rel=1e-4)
+    for camera, below, above in ((True, 0.85, 0.15), (False, 0.5, 0.5)):
+        of_camera = torch.full((2,), camera)
+        for shift, wanted in ((-0.5, below), (0.5, above)):
+            answer = (10.5 * torch.ones(2)).log() + shift
+            loss = task.loss(lambda seen, answer=answer: answer, x, sigma, of_camera)
+            assert loss.item() == pytest.approx(wanted, rel=1e-4)
 
 
 def test_a_batch_depends_on_the_step_alone():

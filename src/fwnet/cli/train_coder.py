@@ -19,7 +19,8 @@ NOTES = f"""
 [bold]fwnet train coder signals.npy codes.npy -o mynet[/bold]
 
 A tenth of the rows is held out, and the weights of the epoch with the smallest error on them are \
-kept. FWNet learns one p for all layers, which is printed at the end. mynet/ contains \
+kept. FWNet learns one p for all layers, which is printed at the end, unless the codes are sparse. \
+mynet/ contains \
 model.safetensors (for [bold]fwnet encode --model[/bold]), {RUN_NOTES}
 
 [bold]accelerate launch -m fwnet train coder signals.npy codes.npy -o mynet[/bold]
@@ -51,10 +52,17 @@ class CoderOptions:
         shown="each layer learns one, starting from the largest Lp norm of a code for the "
         "initial p",
     )
+    sparse: bool | None = option(
+        None,
+        "FWNet: layers for sparse codes, which have no p, or layers that learn p.",
+        shown="sparse if most entries of the codes are 0, unless p is fixed",
+        flags=("--sparse/--dense",),
+    )
     share_weights: bool | None = option(
         None,
-        "One matrix for all layers, or one per layer.",
-        shown="separate; shared for LCoD",
+        "One matrix for all layers, or one per layer. For FWNet, either means the paper's form, "
+        "with one learned step size per layer.",
+        shown="FWNet: a step size for every signal, by line search; LCoD: shared; others: separate",
         flags=("--share-weights/--separate-weights",),
     )
     validation: float = option(

@@ -11,6 +11,7 @@ from fwnet.functional import lp_norm
 from fwnet.models import MODELS
 from fwnet.models.coding_network import CodingNetwork
 
+MOST_USED = 0.5  # the part of the entries of sparse codes that may differ from 0
 RIDGE = 1e-6  # relative to the mean energy of an entry of a code: for atoms that no code uses
 
 
@@ -47,6 +48,8 @@ def network_for_codes(
     p: float = 2.0,
     learn_p: bool = True,
     radius: float | None = None,
+    line_search: bool = False,
+    sparse: bool | None = None,
     unit: float = 1.0,
     seed: int = 0,
     **options: Any,
@@ -55,7 +58,8 @@ def network_for_codes(
 
     The network sees D and x scaled so that the spectral norm of D is 1, and gives codes divided by
     `unit`. `seed` is for the random weights of MLP, and `options` are further arguments of the
-    network. `p`, `learn_p` and `radius` are for FWNet only, as in `train_coder`.
+    network. `p`, `learn_p`, `radius`, `line_search` and `sparse` are for FWNet only, as in
+    `train_coder`.
     """
     dictionary = dictionary.float()
     if not dictionary.isfinite().all():
@@ -70,8 +74,16 @@ def network_for_codes(
         return cast("CodingNetwork", kind(n, m, num_layers, generator=generator, **options))
     if model == "FWNet":
         options |= {"p": p, "learn_p": learn_p, "learn_radius": radius is None}
+        if line_search:
+            used = int(codes.count_nonzero()) / max(1, len(codes))  # entries per code
+            if sparse is None:
+                sparse = learn_p and used < MOST_USED * codes.shape[1]
+            options["line_search"] = "conjugate" if sparse else "exact"
+            if sparse:
+                free = max(1, round(used / num_layers))
+                options |= {"activation": "shrink", "free_entries": free}
         if radius is None:
-            radius = float(lp_norm(codes.double(), p).max()) or unit
+            radius = float(lp_norm(codes.double(), 1 if sparse else p).max()) or unit
         options["radius"] = radius / unit
     network = kind.from_dictionary(dictionary * scale, num_layers, **options)
     return cast("CodingNetwork", network)

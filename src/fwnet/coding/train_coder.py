@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import fwnet.models
 from fwnet.coding.array_files import EncodeError, read_dictionary, read_matrix
 from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes, split_rows
 from fwnet.metrics import code_error
@@ -59,6 +60,7 @@ def train_coder(
     p: float = 2.0,
     learn_p: bool = True,
     radius: float | None = None,
+    sparse: bool | None = None,
     share_weights: bool | None = None,
     validation: float = 0.1,
 ) -> CoderReport:
@@ -77,8 +79,12 @@ def train_coder(
         learn_p: For FWNet, whether p is learned.
         radius: For FWNet, the radius of the ball. Default: every layer learns one, starting from
             the largest norm of a code.
-        share_weights: Whether all layers share one matrix: fewer parameters for few samples.
-            Default: only for LCoD.
+        sparse: For FWNet, whether to use the layers for sparse codes: conjugate steps and "shrink"
+            instead of exact steps and pool_p (`fwnet.nn.LineSearch`). They have no p. Default:
+            where most entries of the codes are 0 and p is not fixed.
+        share_weights: True for one matrix for all layers, False for one per layer. For FWNet,
+            either means the paper's form, with one learned step size per layer instead of a line
+            search. Default: FWNet has a line search, LCoD one matrix, LISTA and MLP separate ones.
         validation: The fraction of the samples to hold out; the weights of the epoch with the
             smallest error on them are kept. 0 trains on all samples and keeps the last epoch.
 
@@ -98,7 +104,11 @@ def train_coder(
     (True, 'model.safetensors')
     """
     config = config or TrainingConfig()
-    coding_models = [name for name, kind in MODELS.items() if issubclass(kind, CodingNetwork)]
+    coding_models = [
+        name
+        for name, kind in MODELS.items()
+        if issubclass(kind, CodingNetwork) and name in fwnet.models.__all__
+    ]
     if run.folder is None:
         raise EncodeError("run.folder must be a folder for the trained network, got None")
     if model not in coding_models:
@@ -109,6 +119,11 @@ def train_coder(
         raise EncodeError(
             f"a fixed p must be > 1 and finite, got {p:g}: no weight would get a gradient; use "
             "1.01, for example, or learn p"
+        )
+    if sparse is not None and (model != "FWNet" or share_weights is not None):
+        raise EncodeError(
+            "sparse or dense is a choice for FWNet with a line search, got it with "
+            + (f"model {model}" if model != "FWNet" else "shared or separate weights")
         )
     x, z = _read_pairs(Path(signals), Path(codes))
     kept, held = split_rows(len(x), validation, config.seed)
@@ -132,6 +147,8 @@ def train_coder(
         p=p,
         learn_p=learn_p,
         radius=radius,
+        line_search=share_weights is None,
+        sparse=sparse,
         seed=config.seed,
         **({} if share_weights is None else {"share_weights": share_weights}),
     )

@@ -20,6 +20,8 @@ NAMES = (  # as on the command line; each has a file of that name
     "synthetic-radius",
     "synthetic-initial-p",
     "synthetic-speed",
+    "synthetic-steps",
+    "sequences",
     "digits-error",
     "digits-initial-p",
     "digits-misread",

@@ -165,7 +165,7 @@ class CodeCase(Case):
         options: Arguments of the model; FWNet has the radius of the data unless they say another.
         start: Whether weights start from the dictionary of the data, or at random.
         given: Settings of the training that are not chosen.
-        choices: Settings to choose from.
+        choices: Settings to choose from; "options" in them are arguments of the model.
         learns: Whether there is anything to learn; p fixed at 1 passes no gradient to the weights.
         setting: Setting of the rows, beside T.
     """
@@ -184,12 +184,14 @@ class CodeCase(Case):
     def job(self, lab: Lab, settings: Settings, seed: int, num_validation: int = 0) -> CodeTraining:
         """Return the training with given settings on the data of a seed."""
         size = QUICK_DATA if lab.quick else {}
+        settings = dict(settings or ONE_EPOCH)
+        options = {**self.options, **settings.pop("options", {})}
         return CodeTraining(
             {**self.data, **size, "seed": seed},
             self.model,
             self.num_layers,
-            {"radius": RADIUS, **self.options} if self.model == "FWNet" else self.options,
-            {**FIXED_SETTINGS, **(settings or ONE_EPOCH), **self.given, "seed": seed},
+            {"radius": RADIUS, **options} if self.model == "FWNet" else options,
+            {**FIXED_SETTINGS, **settings, **self.given, "seed": seed},
             self.start,
             num_validation,
         )

@@ -87,8 +87,14 @@ class _Network:
         """Restore (h, w, channels)."""
         if self.restoration.luma:
             return self._tiled(self._restore_luma, colors, colors.shape[2], sigma, progress, stage)
+
+        def restore(x: Tensor, sigma: float | None) -> Tensor:
+            restored = self._restore_seen(x, sigma)
+            return self.restoration.within_range(restored, x) if ends else restored
+
+        ends = colors.dtype.kind == "u" or bool(colors.min() >= 0 and colors.max() <= 1)
         # A network for gray images sees the channels of a color image one by one.
-        return self._tiled(self._restore_seen, colors, self.sees, sigma, progress, stage)
+        return self._tiled(restore, colors, self.sees, sigma, progress, stage)
 
     def baseline(self, colors: np.ndarray) -> np.ndarray:
         """Return what (h, w, channels) becomes without the network."""

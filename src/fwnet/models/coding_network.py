@@ -50,7 +50,8 @@ class CodingNetwork(UnrolledLayers, SignalModel):
     """T layers with a matrix W_0 (m × n) for the signal and T − 1 matrices W_t (m × m) for codes.
 
     Subclasses implement the layers (`encode`) and the matrices for a dictionary
-    (`_matrices_for`). Depth, widths and weight sharing are the same for all of them.
+    (`_matrices_for`). Depth, widths and weight sharing are the same for all of them. If they are
+    coupled, W_0 and one D (n × m), which stands for W_t = −W_0 D, are all.
 
     The arguments are those of `FWNet`.
 
@@ -68,6 +69,7 @@ class CodingNetwork(UnrolledLayers, SignalModel):
         share_weights: bool,
         reconstruct: bool,
         input_scale: float,
+        coupled: bool = False,
     ) -> None:
         super().__init__()
         check_integer("num_features", num_features)
@@ -78,10 +80,10 @@ class CodingNetwork(UnrolledLayers, SignalModel):
         self.input_scale = float(input_scale)
         self.num_features, self.num_atoms, self.num_layers = num_features, num_atoms, num_layers
         self.first = nn.Linear(num_features, num_atoms, bias=False)
+        self.coupled = coupled
         count = min(1, num_layers - 1) if share_weights else num_layers - 1
-        self.others = nn.ModuleList(
-            nn.Linear(num_atoms, num_atoms, bias=False) for _ in range(count)
-        )
+        width, count = (num_features, 1) if coupled else (num_atoms, count)
+        self.others = nn.ModuleList(nn.Linear(num_atoms, width, bias=False) for _ in range(count))
         self.last = nn.Linear(num_atoms, num_features, bias=False) if reconstruct else None
 
     @classmethod
@@ -106,7 +108,14 @@ class CodingNetwork(UnrolledLayers, SignalModel):
     def multiply_adds(self) -> int:
         """The number of multiplications with weights per signal."""
         outer = [layer.weight.numel() for layer in (self.first, self.last) if layer is not None]
+        if self.coupled:
+            return sum(outer) + self._coupled_products * self.num_features * self.num_atoms
         return sum(outer) + (self.num_layers - 1) * self.num_atoms**2
+
+    @property
+    def _coupled_products(self) -> int:
+        """The number of products with W_0 and D, after the first, if they are coupled."""
+        return 2 * (self.num_layers - 1)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the codes of x or, with a last layer, the signals rebuilt from them."""
@@ -116,10 +125,14 @@ class CodingNetwork(UnrolledLayers, SignalModel):
         rebuilt: Tensor = self.last(z)
         return rebuilt if self.input_scale == 1 else rebuilt / self.input_scale
 
+    def _scaled(self, x: Tensor) -> Tensor:
+        """Check x and return it in the unit of the weights."""
+        self._check_features(x)
+        return x if self.input_scale == 1 else x * self.input_scale
+
     def _w0_x(self, x: Tensor) -> Tensor:
         """Check x and return W_0 x."""
-        self._check_features(x)
-        product: Tensor = self.first(x if self.input_scale == 1 else x * self.input_scale)
+        product: Tensor = self.first(self._scaled(x))
         return product
 
     def _set_random_weights(self, generator: torch.Generator | None) -> None:
@@ -131,14 +144,15 @@ class CodingNetwork(UnrolledLayers, SignalModel):
     def _set_dictionary(self, dictionary: Tensor) -> None:
         first, other = self._matrices_for(dictionary)
         self.first.weight.copy_(first)
-        for layer in self._matrices():
+        others: list[Any] = list(self.others)
+        for layer in others:
             layer.weight.copy_(other)
         if self.last is not None:
             self.last.weight.copy_(dictionary)
 
     @abstractmethod
     def _matrices_for(self, dictionary: Tensor) -> tuple[Tensor, Tensor]:
-        """Return W_0, (m, n), and every W_t, (m, m), of the algorithm for this D."""
+        """Return W_0, (m, n), and every W_t, (m, m), or coupled D, of the algorithm for this D."""
 
 
 def check_dictionary(dictionary: Tensor) -> None:

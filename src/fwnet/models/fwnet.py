@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fwnet.models.coding_network import CodingNetwork, FrankWolfeLayers
-from fwnet.nn import Activation, Unrolled
+from fwnet.nn import Activation, LineSearch, Search, Unrolled
 from fwnet.sets import ConvexSet, set_from_config
 
 
@@ -36,12 +36,16 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
         input_scale: A factor for the input, so that learning rates do not depend on its unit.
             Rebuilt signals are divided by it (default 1).
         skip: Whether every layer adds W_0 x (default True), or only the first.
-        activation: "pool_p", or "relu" for max(−u, 0) instead.
+        activation: "pool_p", or "relu" for max(−u, 0) instead, or "shrink" for sparse codes.
         linear_output: Whether the last layer uses −u instead (default False).
         bounds: The interval of a learned p.
         eps: See `fwnet.pool_p` (default 0).
         convex_set: A set of `fwnet.sets` such as `Simplex()`, whose oracle takes the place of
             pool_p; p and radius are then not used, and γ_0 is 1. Not in the paper.
+        line_search: "exact" or "conjugate", for a γ that every sample finds on the learned
+            quadratic ½‖x − Dz‖², with u_t = W_0(x − Dz^t) and one D for all layers: see
+            `fwnet.nn.LineSearch`. Default None: γ_t. Not in the paper.
+        free_entries: For the activation "shrink", which needs a line search; see there.
         smoothing: ε ≥ 0. With ε > 0 a layer uses the projection of −u/ε on the set, which has
             gradients also where the oracle is piecewise constant (default 0).
         generator: The random generator of the initial weights.
@@ -82,6 +86,8 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
         eps: float = 0.0,
         convex_set: ConvexSet | Mapping[str, Any] | None = None,
         smoothing: float = 0.0,
+        line_search: Search | None = None,
+        free_entries: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -91,35 +97,62 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
             share_weights=share_weights,
             reconstruct=reconstruct,
             input_scale=input_scale,
+            coupled=line_search is not None,
         )
         if isinstance(convex_set, Mapping):  # as a model file holds it
             convex_set = set_from_config(convex_set)
-        self.steps = Unrolled(
-            num_layers,
-            p=p,
-            learn_p=learn_p,
-            p_per_layer=p_per_layer,
-            bounds=bounds,
-            radius=radius,
-            learn_radius=learn_radius,
-            step_sizes=step_sizes,
-            learn_step_sizes=learn_step_sizes,
-            skip=skip,
-            activation=activation,
-            linear_output=linear_output,
-            eps=eps,
-            convex_set=convex_set,
-            smoothing=smoothing,
-        )
+        common: dict[str, Any] = {
+            "p": p,
+            "learn_p": learn_p,
+            "p_per_layer": p_per_layer,
+            "bounds": bounds,
+            "radius": radius,
+            "learn_radius": learn_radius,
+            "learn_step_sizes": learn_step_sizes,
+            "activation": activation,
+            "eps": eps,
+        }
+        self.steps: Unrolled
+        if line_search is None:
+            self.steps = Unrolled(
+                num_layers,
+                step_sizes=step_sizes,
+                skip=skip,
+                linear_output=linear_output,
+                convex_set=convex_set,
+                smoothing=smoothing,
+                **common,
+            )
+        else:
+            if step_sizes is not None or convex_set is not None or linear_output or not skip:
+                raise ValueError(
+                    "a line search needs the defaults of step_sizes, convex_set, linear_output and "
+                    f"skip, got {step_sizes}, {convex_set}, {linear_output} and {skip}"
+                )
+            self.steps = LineSearch(
+                num_layers, line_search=line_search, free_entries=free_entries, **common
+            )
         self._set_random_weights(generator)
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
-        code: Tensor = self.steps(self._w0_x(x), self._matrices())
+        code: Tensor
+        if self.coupled:
+            code = self.steps(self._scaled(x), [self.first, self.others[0]])
+        else:
+            code = self.steps(self._w0_x(x), self._matrices())
         return code
 
+    @property
+    def _coupled_products(self) -> int:
+        return 2 * self.num_layers - 1  # the line search needs Dd in the last layer, too
+
     def _matrices_for(self, dictionary: Tensor) -> tuple[Tensor, Tensor]:
-        return -dictionary.T, dictionary.T @ dictionary
+        if not self.coupled:
+            return -dictionary.T, dictionary.T @ dictionary
+        if self.steps.activation == "pool_p":
+            return -dictionary.T, dictionary
+        return -dictionary.T / torch.linalg.matrix_norm(dictionary, ord=2).square(), dictionary
 
 
 class MLP(FWNet):

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from fwnet.checks import check_integer
 from fwnet.functional import soft_threshold
 from fwnet.models.coding_network import CodingNetwork, raw_thresholds
 
@@ -19,6 +20,10 @@ class LISTA(CodingNetwork):
         threshold: The initial thresholds, > 0 (default 0.1).
         share_weights: Whether the S_t are one matrix (default False). Every layer keeps its own
             thresholds.
+        coupled: Whether S_t = I − W_e D with one learned D for all layers (default False). This is
+            LISTA-CP (Chen et al., 2018) with one W_e.
+        free_entries: Layer t does not shrink the (t + 1)·free_entries largest entries of a code:
+            their support selection (default 0).
 
     The other arguments are those of `FWNet`.
 
@@ -38,6 +43,8 @@ class LISTA(CodingNetwork):
         share_weights: bool = False,
         reconstruct: bool = False,
         input_scale: float = 1.0,
+        coupled: bool = False,
+        free_entries: int = 0,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__(
@@ -47,7 +54,10 @@ class LISTA(CodingNetwork):
             share_weights=share_weights,
             reconstruct=reconstruct,
             input_scale=input_scale,
+            coupled=coupled,
         )
+        check_integer("free_entries", free_entries, 0)
+        self.free_entries = free_entries
         self.raw_thresholds = nn.ParameterList(
             raw_thresholds(threshold, num_atoms) for _ in range(num_layers)
         )
@@ -55,12 +65,21 @@ class LISTA(CodingNetwork):
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
-        b = self._w0_x(x)
-        thresholds = [softplus(raw) for raw in self.raw_thresholds]
-        z = soft_threshold(b, thresholds[0])
-        for matrix, threshold in zip(self._matrices(), thresholds[1:], strict=True):
-            z = soft_threshold(b + matrix(z), threshold)
+        signal = self._scaled(x)
+        b = self.first(signal)
+        z = self._shrink(0, b)
+        for t, matrix in enumerate(self._matrices(), 1):
+            v = z + self.first(signal - matrix(z)) if self.coupled else b + matrix(z)
+            z = self._shrink(t, v)
         return z
+
+    def _shrink(self, t: int, v: Tensor) -> Tensor:
+        small = soft_threshold(v, softplus(self.raw_thresholds[t]))
+        if not self.free_entries:
+            return small
+        magnitudes = v.abs()
+        largest = magnitudes.topk(min((t + 1) * self.free_entries, self.num_atoms), -1).values
+        return torch.where(magnitudes >= largest[..., -1:], v, small)
 
     def watched(self) -> dict[str, float | list[float]]:
         """Return the mean threshold of every layer."""
@@ -69,5 +88,7 @@ class LISTA(CodingNetwork):
 
     def _matrices_for(self, dictionary: Tensor) -> tuple[Tensor, Tensor]:
         lipschitz = torch.linalg.matrix_norm(dictionary, ord=2).square()
+        if self.coupled:
+            return dictionary.T / lipschitz, dictionary
         gram = dictionary.T @ dictionary / lipschitz
         return dictionary.T / lipschitz, torch.eye(self.num_atoms, device=gram.device) - gram

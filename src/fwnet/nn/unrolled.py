@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ from torch.nn.functional import relu
 from fwnet.checks import check_integer
 from fwnet.functional import check_eps, check_exponent, check_radius, frank_wolfe_step
 
-Activation = Literal["pool_p", "relu"]
+Activation = Literal["pool_p", "relu", "shrink"]
 
 LARGEST_LOGIT = 6.0  # γ = 1 has no finite logit; learning starts at sigmoid(6) = 0.9975
 
@@ -179,6 +179,8 @@ class Unrolled(nn.Module):
     torch.Size([4, 20])
     """
 
+    activations: ClassVar[tuple[Activation, ...]] = ("pool_p", "relu")
+
     def __init__(
         self,
         num_layers: int,
@@ -201,8 +203,9 @@ class Unrolled(nn.Module):
     ) -> None:
         super().__init__()
         check_integer("num_layers", num_layers)
-        if activation not in ("pool_p", "relu"):
-            raise ValueError(f"activation must be pool_p or relu, got {activation!r}")
+        if activation not in self.activations:
+            listed = " or ".join(self.activations)
+            raise ValueError(f"activation must be {listed}, got {activation!r}")
         if step_sizes is None:
             step_sizes = harmonic_step_sizes(num_layers)
         if len(step_sizes) != num_layers:
@@ -221,15 +224,15 @@ class Unrolled(nn.Module):
         self.convex_set, self.smoothing = convex_set, float(smoothing)
         self.num_layers, self.skip, self.activation = num_layers, skip, activation
         self.linear_output, self.dim, self.eps = linear_output, dim, float(eps)
-        self.step_sizes = StepSizes(step_sizes, learn=learn_step_sizes)
+        self.step_sizes: nn.Module = StepSizes(step_sizes, learn=learn_step_sizes)
         self.radius = float(radius)
         self.log_radii: nn.Parameter | None = None
         self.exponents = nn.ModuleList()
         if activation == "pool_p" and convex_set is None:
             count = num_layers if p_per_layer else 1
             self.exponents.extend(Exponent(p, learn_p=learn_p, bounds=bounds) for _ in range(count))
-            if learn_radius:
-                self.log_radii = nn.Parameter(torch.full((num_layers,), math.log(radius)))
+        if learn_radius and activation != "relu" and convex_set is None:
+            self.log_radii = nn.Parameter(torch.full((num_layers,), math.log(radius)))
 
     def forward(self, w0_x: Tensor, matrices: Sequence[Callable[[Tensor], Tensor]]) -> Tensor:
         """Return z^T, given W_0 x and W_1 … W_{T−1}, or one W for all."""
@@ -275,6 +278,9 @@ class Unrolled(nn.Module):
     def _exponent(self, t: int) -> Exponent:
         return cast("Exponent", self.exponents[0 if len(self.exponents) == 1 else t])
 
+    def _radius(self, t: int) -> float | Tensor:
+        return self.radius if self.log_radii is None else self.log_radii[t].exp()
+
     def _oracle(self, convex_set: Oracle, u: Tensor) -> Tensor:
         """argmin ⟨s, u⟩ + ½ε‖s‖² over the set: the oracle, or with ε > 0 the projection of −u/ε."""
         return convex_set.project(-u / self.smoothing) if self.smoothing else convex_set.lmo(u)
@@ -288,8 +294,7 @@ class Unrolled(nn.Module):
             # A set need not contain z⁰ = 0. With γ_0 = 1, the first of 2/(t + 2), z¹ is in it.
             return s if z is None else torch.lerp(z, s, step_size.to(s))
         if self.activation == "pool_p" and not (last and self.linear_output):
-            radius = self.radius if self.log_radii is None else self.log_radii[t].exp()
-            excess = self._exponent(t).excess
+            excess, radius = self._exponent(t).excess, self._radius(t)
             return frank_wolfe_step(
                 z, a, b, step_size, excess, radius, self.dim, self.eps, overwrite_z=True
             )

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from fwnet.data import DataError, ImageSet, berkeley_files, keyed_generator, noisy, without_bsd68
 from fwnet.errors import FwnetError
+from fwnet.models import ImageModel
+from fwnet.restoration.clipping import REACH, unclipped
 from fwnet.restoration.recipe import Recipe, Settings
 from fwnet.restoration.restoration import (
     Example,
@@ -198,6 +200,8 @@ class Denoising(Restoration):
             training and later.
         camera: Whether half of the crops get noise as cameras make it (`take_shots`); the network
             is told its effective level.
+        unclip: Whether the network learned from noise that nothing cut off, so that results for
+            images whose values end at black and white need `unclipped`.
 
     >>> from fwnet.restoration import Denoising
     >>> restoration = Denoising(25 / 255)
@@ -213,6 +217,7 @@ class Denoising(Restoration):
     strength: float = 1.0
     pairs: bool = False
     camera: bool = False
+    unclip: bool = False
 
     name = "denoise"
     does = "removes noise"
@@ -263,8 +268,10 @@ class Denoising(Restoration):
             raise FwnetError(
                 f"expected a network for 1 or 3 channels, got one for {network.in_channels}"
             )
-        levels = levels_of(trained.facts) or (0.0, LARGEST_SIGMA)
-        pairs, sigma = trained.facts.get("pairs") is True, asked.get("sigma")
+        known = levels_of(trained.facts)
+        levels = known or (0.0, LARGEST_SIGMA)
+        pairs, camera = (trained.facts.get(name) is True for name in ("pairs", "camera"))
+        sigma = asked.get("sigma")
         return cls(
             levels=levels,
             tell_sigma=network.noise_level_input,
@@ -272,6 +279,8 @@ class Denoising(Restoration):
             sigma=levels[1] if pairs and sigma is None else sigma,
             strength=asked.get("strength", 1.0),
             pairs=pairs,
+            camera=camera,
+            unclip=known is not None and not pairs and not camera,
         )
 
     @classmethod
@@ -472,6 +481,14 @@ class Denoising(Restoration):
             return network(image, sigma)
         scale = self.high / sigma  # towards gray, which scales the noise as well
         return 0.5 + (network(0.5 + scale * (image - 0.5), self.high) - 0.5) / scale
+
+    def within_range(self, restored: Tensor, image: Tensor) -> Tensor:
+        """Return `unclipped` results of networks that learned from noise that nothing cut off."""
+        return unclipped(restored, image) if self.unclip else restored
+
+    def halo(self, network: ImageModel) -> int:
+        """Return how far the network sees, and how far around a pixel noise is measured."""
+        return network.receptive_radius + REACH
 
     def describe(self, width: int, height: int, sigma: float | None) -> str:
         """Describe a result: its size, and σ with where it comes from."""

@@ -15,7 +15,7 @@ WIDEST = 5  # pixels: reach of a blur
 OCTAVES = 5  # smooth noise has parts of 1, 2, 4, 8 and 16 pixels
 GRAY = (0.299, 0.587, 0.114)
 # Shares of shots without noise, with white noise, with smooth noise, and of a Bayer sensor.
-SHARES = (0.15, 0.25, 0.4, 0.2)
+SHARES = (0.15, 0.25, 0.3, 0.3)
 NONE, WHITE, SMOOTH, BAYER = range(4)
 # A sensor measures one color per pixel, green at every other one; the rest is interpolated.
 GREEN_FILTER = ((0, 0.25, 0), (0.25, 1, 0.25), (0, 0.25, 0))
@@ -30,11 +30,13 @@ class Shots:
         seen: The photos, (batch, channel, h, w), rounded to 8 bits.
         wanted: The same without noise.
         sigma: The effective level of the noise of each, on the scale of [0, 1].
+        camera: Whether the noise is that of a camera, not white and not none.
     """
 
     seen: Tensor
     wanted: Tensor
     sigma: Tensor
+    camera: Tensor
 
 
 def effective_sigma(noise: Tensor) -> Tensor:
@@ -69,9 +71,9 @@ def take_shots(clean: Tensor, generator: torch.Generator) -> Shots:
             seen[rows] = color + sigma * draw.normal(color.shape)
             white_sigma[rows] = sigma.flatten()
         elif kind == SMOOTH:
-            seen[rows] = _with_smooth_noise(color, draw)
+            seen[rows], wanted[rows] = _cleaned(_with_smooth_noise(color, draw), color, draw)
         elif kind == BAYER:
-            seen[rows], wanted[rows] = _developed(color, draw)
+            seen[rows], wanted[rows] = _cleaned(*_developed(color, draw), draw)
     noisy = seen
     seen = _compressed(_to_8_bits(seen), kinds, generator)
     if clean.shape[1] == 1:
@@ -79,7 +81,7 @@ def take_shots(clean: Tensor, generator: torch.Generator) -> Shots:
         seen, white_sigma = _to_8_bits(seen), white_sigma * math.hypot(*GRAY)
     sigma = torch.where(kinds == WHITE, white_sigma, effective_sigma(noisy - wanted))
     without = (kinds == NONE)[:, None, None, None]
-    return Shots(seen, torch.where(without, seen, wanted), sigma)
+    return Shots(seen, torch.where(without, seen, wanted), sigma, kinds >= SMOOTH)
 
 
 def _by_value(kinds: Tensor, generator: torch.Generator) -> Iterator[tuple[int, Tensor, "_Draws"]]:
@@ -158,7 +160,7 @@ def _developed(color: Tensor, draw: _Draws) -> tuple[Tensor, Tensor]:
     gains = [draw.between(1.2, 2.4), torch.ones_like(curve), draw.between(1.2, 2.2)]
     balance = torch.cat(gains, 1)
     light = color**curve / balance
-    power = draw.between(0.02, 0.5, log=True) ** 2
+    power = draw.between(0.012, 0.4, log=True) ** 2
     variance = power * (draw.between(0.2, 1.5) * light + draw.between(0.002, 0.06))
     raw = light + variance.sqrt() * draw.normal(light.shape)
 
@@ -170,6 +172,32 @@ def _developed(color: Tensor, draw: _Draws) -> tuple[Tensor, Tensor]:
     bright = _gray(noise)
     tint = _blurred(noise - bright, draw.between(0.3, 2.5)) * draw.between(0.05, 1)
     return developed + _blurred(bright, draw.between(0.05, 1.1)) + tint, developed
+
+
+def _cleaned(noisy: Tensor, clean: Tensor, draw: _Draws) -> tuple[Tensor, Tensor]:
+    """a·x + (1 − a)·x̄ with a = v/(v + ε): what a camera leaves of noise and of detail.
+
+    x̄ and v are the mean and the variance of brightness around a pixel (a guided filter, He et al.,
+    2013), and ε is a multiple of the noise. So noise stays near edges and goes where it is flat.
+    Both images get the a of the noisy one: the mean of many shots shows what is wanted.
+    """
+    width = int(draw.between(2, 7)[0])
+    bright = _gray(noisy)
+    variance = (_box(bright.square(), width) - _box(bright, width).square()).clamp(min=0)
+    strength = torch.where(draw.chance(0.75), draw.between(0.1, 4, log=True), 0.0)
+    noise = _gray(noisy - clean).square().mean((1, 2, 3), keepdim=True)
+    kept = variance / (variance + strength * noise).clamp(min=1e-9)
+
+    def clean_up(x: Tensor) -> Tensor:
+        smooth = _box(kept, width) * x + _box((1 - kept) * _box(x, width), width)
+        return torch.where(strength > 0, smooth, x)
+
+    return clean_up(noisy), clean_up(clean)
+
+
+def _box(x: Tensor, width: int) -> Tensor:
+    """Mean over (2·width + 1)² pixels."""
+    return avg_pool2d(pad(x, (width,) * 4, mode="reflect"), 2 * width + 1, 1)
 
 
 def _interpolated(light: Tensor) -> Tensor:

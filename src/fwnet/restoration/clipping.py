@@ -1,0 +1,59 @@
+"""Noise that was cut off at black and at white."""
+
+import math
+from functools import cache
+
+import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
+
+REACH = 7  # pixels: noise is measured over squares of 15 × 15
+LARGEST = 8.0  # brightness in units of the noise, above which nothing is cut off
+NUM_POINTS = 2001
+
+
+def unclipped(denoised: Tensor, noisy: Tensor) -> Tensor:
+    """Solve m(y/s) = f/s for y: the brightness y whose cut-off noise has the mean f.
+
+    Pixels cannot be darker than black. Where the noise n ~ N(0, s²) would go below 0 it is cut off,
+    so the mean of max(y + n, 0) is s·m(y/s) with m(t) = t·Φ(t) + φ(t), larger than y: networks that
+    learned from noise that nothing cuts off make dark places gray. The same holds at white.
+
+    The unknown s is not needed. The noise around a pixel, as far as the network removed it, has a
+    standard deviation d, and d/f depends on y/s alone: 1.46 at y = 0, less where it is brighter.
+
+    Args:
+        denoised: What a network made of the image, (batch, channel, h, w).
+        noisy: The image, with values in [0, 1].
+    """
+    denoised = denoised.clamp(0, 1)
+    noise = _mean_around((noisy - denoised).square()).sqrt()
+    dark = denoised * _share_of_mean(noise / denoised.clamp(min=1e-6))
+    return 1 - (1 - dark) * _share_of_mean(noise / (1 - denoised).clamp(min=1e-6))
+
+
+def _share_of_mean(ratio: Tensor) -> Tensor:
+    """t/m(t) where the deviation of max(t + n, 0), n ~ N(0, 1), is `ratio` times its mean m(t)."""
+    ratios, shares = (part.to(ratio) for part in _table())
+    right = torch.searchsorted(ratios, ratio.contiguous()).clamp(1, NUM_POINTS - 1)
+    left = right - 1
+    weight = (ratio - ratios[left]) / (ratios[right] - ratios[left])
+    return torch.lerp(shares[left], shares[right], weight.clamp(0, 1))
+
+
+@cache
+def _table() -> tuple[Tensor, Tensor]:
+    """Return deviation/mean of cut-off noise in rising order, and t/mean."""
+    t = torch.linspace(LARGEST, 0, NUM_POINTS, dtype=torch.float64)
+    density = torch.exp(-0.5 * t.square()) / math.sqrt(2 * math.pi)
+    below = torch.special.ndtr(t)
+    mean = t * below + density
+    variance = (1 + t.square()) * below + t * density - mean.square()
+    return variance.sqrt() / mean, t / mean
+
+
+def _mean_around(x: Tensor) -> Tensor:
+    """Mean over squares; at the border over the part that is inside."""
+    side = 2 * REACH + 1
+    x = avg_pool2d(x, (1, side), 1, (0, REACH), count_include_pad=False)
+    return avg_pool2d(x, (side, 1), 1, (REACH, 0), count_include_pad=False)
