@@ -152,9 +152,9 @@ class ImageCommandConformance:
         self.check_refusal(["photos/a.png", "out.png", *OPTIONS, *arguments], line)
 
     def test_force_overwrites(self, folder):
-        before = Path("photos/a.png").read_bytes()
+        before = Path("photos/a.png").stat().st_ino  # a new file takes the place of the old one
         assert self.run("photos/a.png", "photos/a.png", "--force").exit_code == 0
-        assert Path("photos/a.png").read_bytes() != before
+        assert Path("photos/a.png").stat().st_ino != before
         assert opened("photos/a.png").size == self.size(50, 40)
         assert self.run("photos", "photos", "--force").exit_code == 0
         assert len(list(Path("photos").rglob("*.*"))) == 2

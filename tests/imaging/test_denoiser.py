@@ -247,6 +247,24 @@ def test_sigma_is_estimated_once_for_all_tiles():
     assert 0.04 < found.sigma < 0.11
 
 
+def test_the_level_of_jpeg_files_is_raised_unless_it_is_given():
+    image = 0.5 + 0.1 * np.random.default_rng(0).standard_normal((80, 90, 1)).clip(-4, 4)
+    plain, lossy = (Pixels(image, lossy=lossy) for lossy in (False, True))
+    estimating, told = restorer(halved()), restorer(halved(), sigma=0.1)
+    assert estimating.noise_level(lossy) == pytest.approx(1.2 * estimating.noise_level(plain))
+    assert told.noise_level(lossy) == told.noise_level(plain) == 0.1
+
+
+def test_results_of_8_bits_need_no_gray_for_black():
+    """A network that learned from noise that nothing cuts off; the noise of a file is cut off."""
+    noise = np.random.default_rng(0).normal(0, 50, (96, 96))
+    noisy = noise.round().clip(0, 255).astype(np.uint8)
+    assert noisy.mean() > 15
+    assert denoise(noisy, sigma=50 / 255)[16:-16, 16:-16].mean() < 6
+    # where values go below 0, nothing was cut off, and there is nothing to correct
+    assert abs(denoise(noise / 255, sigma=50 / 255)[16:-16, 16:-16].mean()) < 6 / 255
+
+
 def test_every_image_of_a_batch_has_a_sigma_of_its_own(network):
     noise = torch.randn(2, 1, 60, 60)
     batch = 0.5 + noise * torch.tensor([0.02, 0.2]).reshape(2, 1, 1, 1)
