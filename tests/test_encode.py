@@ -412,3 +412,66 @@ def test_other_sets_refuse_what_does_not_fit(folder, options, message):
     result = encode("data.npy", "-o", "codes.npy", options=options)
     assert result.exit_code == 2
     assert result.stderr == f"Error: {message}\n"
+
+
+class TestFolder:
+    def test_a_summary(self, folder):
+        (folder / "data").mkdir()
+        rows = np.load("data.npy")
+        rows[33, 2] = np.nan
+        np.save("data/a.npy", rows[:20])
+        np.save("data/b.npy", rows[20:])
+        result = encode("data", "-o", "codes/")
+        assert result.exit_code == 0
+        lines = result.stdout.splitlines()
+        assert lines[:3] == [
+            "40 rows in 2 files",
+            "39 certified",
+            "1 not finite, with NaN as code",
+        ]
+        assert lines[-1] == "written to codes"
+        bad, uncertified = result.stderr.splitlines()
+        assert "b.npy must be finite, got NaN, infinite or missing values in 1 rows" in bad
+        assert uncertified == "Warning: 1 of 40 rows are not certified."
+        again = encode("data", "-o", "codes/", "--resume")
+        assert again.stdout.splitlines()[0] == "40 rows in 2 files, 40 of them from before"
+        strict = encode("data", "-o", "strict/", "--strict")
+        assert strict.exit_code == 2
+        assert "the first of them row 13 (counted from 0)" in strict.stderr
+
+    def test_columns(self, folder):
+        pq = pytest.importorskip("pyarrow.parquet")
+        import pyarrow as pa
+
+        x = np.load("data.npy")
+        table = pa.table({"id": range(40), "a": x[:, 0], "b": x[:, 1], "text": ["t"] * 40})
+        pq.write_table(table, "t.parquet")
+        for output in ("codes.parquet", "codes/"):
+            chosen = ["--columns", "a, b", "--keep", "id,text"]
+            assert encode("t.parquet", "-o", output, *chosen).exit_code == 0
+            names = pq.read_table(output).column_names
+            assert names == ["id", "text", "code0", "code1"]
+        refused = encode("t.parquet", "-o", "codes.npy", "--keep", "id", "--columns", "a")
+        assert refused.exit_code == 2
+        assert "columns are kept in .parquet files alone, got codes.npy" in refused.stderr
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["-o", "codes", "--engine", "dask"], "engine must be local or ray, got 'dask'"),
+            (["-o", "codes", "--address", "auto"], "--address needs --engine ray, got"),
+            (["-o", "codes.npy", "--engine", "ray"], "--engine ray writes a folder, got the file"),
+            (["-o", "codes", "--engine", "ray"], "fwnet.ray needs Ray: pip install '.[ray]' in"),
+        ],
+    )
+    def test_engines(self, folder, monkeypatch, arguments, message):
+        for name in [*sys.modules]:
+            if name == "fwnet.ray" or name.startswith("fwnet.ray."):
+                monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
+        result = encode("data.npy", *arguments)
+        assert result.exit_code == 2
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("Error: ")
+        assert message in line
+        assert not (folder / "codes").exists()

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -206,23 +207,35 @@ def test_kill_9_and_resume_give_the_same_weights(pairs, tmp_path):
     assert histories[0] == histories[1]
 
 
-def test_two_processes_agree_with_one(pairs, tmp_path):
+def test_two_machines_agree_with_one(pairs, tmp_path):
     options = (*SHORT, "--num-epochs", "1")
     assert run(*coder(pairs, tmp_path / "one", *options)).returncode == 0
-    # Accelerate's name for one process a device; the devices are CPUs by --device cpu.
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # As on two machines: one launcher each. --multi_gpu is Accelerate's name for one process per
+    # device; the devices are CPUs by --device cpu.
     launch = [sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu"]
-    launch += ["--num_processes", "2", "--num_machines", "1", "--mixed_precision", "no"]
-    launch += ["--dynamo_backend", "no", "--main_process_port", "0"]
-    result = subprocess.run(
-        [*launch, "-m", "fwnet", *coder(pairs, tmp_path / "two", *options)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.count("validation error") == 1
+    launch += ["--num_machines", "2", "--num_processes", "2", "--main_process_ip", "127.0.0.1"]
+    launch += ["--main_process_port", str(port), "--mixed_precision", "no"]
+    launch += ["--dynamo_backend", "no", "--machine_rank"]
+    machines = [
+        subprocess.Popen(
+            [*launch, str(rank), "-m", "fwnet", *coder(pairs, tmp_path / "two", *options)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for rank in range(2)
+    ]
+    try:
+        outputs = [machine.communicate(timeout=300) for machine in machines]
+    finally:
+        for machine in machines:
+            machine.kill()
+    assert [machine.returncode for machine in machines] == [0, 0], outputs
+    assert [stdout.count("validation error") for stdout, _ in outputs] == [1, 0]
     one, two = (load_model(tmp_path / n / "model.safetensors") for n in ("one", "two"))
     with safe_open(tmp_path / "two" / "model.safetensors", framework="pt") as file:
         assert json.loads(file.metadata()["fwnet"])["notes"]["num_processes"] == 2

@@ -115,6 +115,7 @@ _NAMES: dict[str, set[str]] = {
     "metrics": set(),
     "models": {"LISTA", "MLP", "SRCNN", "VDSR", "ConvFWNet", "ConvLISTA", "DnCNN", "FWNet", "LCoD"},
     "nn": set(),
+    "ray": set(),  # not in __all__: it needs an extra
     "resize": set(),
     "restoration": set(),
     "sets": {

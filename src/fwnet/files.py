@@ -2,11 +2,14 @@
 
 import contextlib
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
+
+TEMPORARY_NAME = re.compile(r"\..+-[0-9a-f]{8}\.tmp")  # of a file that is not complete
 
 
 def why_not_writable(path: Path) -> str | None:

@@ -83,7 +83,7 @@ def restore(
     if isinstance(outcome, FailedFile):
         raise ImageError(outcome.reason.replace(str(photo.path), photo.path.name))
     notes = "".join(f"; {note}" for note in outcome.notes)
-    return outcome.place, f"{outcome.description}, {outcome.seconds:.1f} s{notes}"
+    return place, f"{outcome.description}, {outcome.seconds:.1f} s{notes}"
 
 
 def _kind(job: str) -> type[Restoration]:

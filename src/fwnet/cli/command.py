@@ -7,11 +7,16 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 from rich.console import Console
 from typer.core import TyperCommand, TyperGroup
+
+from fwnet.restoration import option
+
+if TYPE_CHECKING:
+    from fwnet.engine import Engine
 
 DEVICE_HELP = "Where to compute: cpu, cuda, mps (Apple), or auto: cuda if there is one, else cpu."
 Device = Annotated[str, typer.Option(metavar="NAME", help=DEVICE_HELP)]
@@ -49,6 +54,45 @@ class Command(Plain, TyperCommand):
 
 class Group(Plain, TyperGroup):
     """A group of commands with a plain --help."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineOptions:
+    """Where the work runs."""
+
+    engine: str = option(
+        "local",
+        "Where the work runs: local (this process), or ray (every core of this machine, or the "
+        "cluster at --address). ray needs pip install '.\\[ray]' in the clone.",
+    )
+    address: str | None = option(
+        None,
+        "Ray cluster that is running: auto, HOST:PORT or ray://HOST:PORT.",
+        shown="$RAY_ADDRESS, or a cluster of this machine that ends with the command",
+        metavar="ADDRESS",
+    )
+
+
+@contextmanager
+def chosen_engine(engine: str, address: str | None) -> "Iterator[Engine]":
+    """Yield the engine of `EngineOptions`."""
+    if engine not in ("local", "ray"):
+        raise ValueError(f"engine must be local or ray, got {engine!r}")
+    if engine == "local":
+        from fwnet.engine import OneProcess
+
+        if address is not None:
+            raise ValueError(f"--address needs --engine ray, got --address {address}")
+        yield OneProcess()
+        return
+    # Ray would print what it says about dead workers to stdout; it is read on import.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
+    try:
+        from fwnet.ray import RayEngine
+    except ImportError as error:
+        raise ValueError(str(error)) from error
+    with RayEngine(address, warn=say) as running:
+        yield running
 
 
 def option_parameters(

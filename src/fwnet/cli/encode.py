@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from fwnet.cli.command import (
     DEVICE_HELP,
     STOPPED,
+    EngineOptions,
     argument_parameter,
+    chosen_engine,
     option_parameters,
     print_lines,
     reported_errors,
@@ -38,7 +40,15 @@ With a network that fwnet train coder wrote, coding is fast but has no certifica
 
 [bold]fwnet encode data.npy --model mynet/model.safetensors -o codes.npy[/bold]
 
-Parquet needs pyarrow: pip install '.\\[parquet]' in the clone. Every column is a feature.
+Parquet needs pyarrow: pip install '.\\[parquet]' in the clone. Every column is a feature, or \
+those of --columns; --keep carries others along.
+
+Many files become a folder of files with the same names; those with more than --shard-rows rows \
+become several. Local paths, and URLs that fsspec knows:
+
+[bold]fwnet encode 'data/*.parquet' --keep id --p 1.3 --radius 5 -o codes/ --engine ray[/bold]
+
+There, rows that are not finite have NaN as code, and are counted in a warning.
 """
 
 
@@ -46,8 +56,12 @@ Parquet needs pyarrow: pip install '.\\[parquet]' in the clone. Every column is 
 class EncodeOptions:
     """Options of `fwnet encode`."""
 
-    output: Path = option(
-        MISSING, "File for the codes: .npy or .parquet.", flags=("--output", "-o")
+    output: str = option(
+        MISSING,
+        "File for the codes, .npy or .parquet; or a folder, for any number of files: a name "
+        "without a dot, or one that ends in a slash.",
+        flags=("--output", "-o"),
+        metavar="PATH",
     )
     p: float | None = option(
         None,
@@ -85,17 +99,38 @@ class EncodeOptions:
         shown="1e-6 for float32 data, else 1e-10",
     )
     device: str = option("auto", DEVICE_HELP)
-    certificates: Path | None = option(
+    certificates: str | None = option(
         None,
-        "Also write a .npy file with one record per row: gap (the duality gap), norm_gap (a bound "
-        "on how far the norm is above the least norm of an optimal code), status_code (0: "
-        "certified; others: fwnet.solvers.Status) and num_steps. Not with --model.",
+        "Also write a .npy file (a folder of them, if the codes go into a folder) with one record "
+        "per row: gap (the duality gap), norm_gap (a bound on how far the norm is above the least "
+        "norm of an optimal code), status_code (0: certified; -2: the row is not finite; others: "
+        "fwnet.solvers.Status) and num_steps. Not with --model.",
         shown="no file",
+        metavar="PATH",
+    )
+    columns: str | None = option(
+        None,
+        "Columns of .parquet files that make the signal: names or patterns, separated by commas, "
+        "such as 'a,b' or 'x*'.",
+        shown="all but those of --keep",
+        metavar="NAMES",
+    )
+    keep: str | None = option(
+        None,
+        "Columns of .parquet files to copy beside the codes, such as id.",
+        shown="none",
+        metavar="NAMES",
     )
     shard_rows: int | None = option(
         None,
-        "Rows to encode and save at a time; fewer rows use less memory.",
+        "Rows to encode and save at a time; fewer rows use less memory. In a folder, the most rows "
+        "of a file of codes.",
         shown="chosen from the lengths of signals and codes",
+    )
+    strict: bool = option(
+        False,
+        "In a folder: stop at a row that is not finite. A single file always does.",
+        flags=("--strict",),
     )
     resume: bool = option(
         False, "Continue a stopped run; start one if there is none.", flags=("--resume",)
@@ -109,34 +144,68 @@ class EncodeOptions:
     )
 
 
-def _encode(**options: Any) -> None:
-    """Encode each row x of a file with a dictionary D, or with a trained network.
+def _encode(
+    data: str,
+    output: str,
+    columns: str | None,
+    keep: str | None,
+    strict: bool,
+    engine: str,
+    address: str | None,
+    **options: Any,
+) -> None:
+    """Encode each row x of a file, or of many, with a dictionary D or with a trained network.
 
     The code z minimizes ½‖x − Dz‖² subject to ‖z‖_p ≤ radius, or on another --set.
     """
-    from fwnet.coding import encode_file
+    from fwnet.coding import encode_file, encode_folder
 
+    options |= {"columns": _names(columns), "keep": _names(keep)}
     with reported_errors(lambda: STOPPED), progress_bar() as progress:
-        report = encode_file(**options, progress=progress)
+        if output.endswith("/") or not Path(output).suffix:
+            with chosen_engine(engine, address) as chosen:
+                report = encode_folder(
+                    data,
+                    output,
+                    **options,
+                    strict=strict,
+                    engine=chosen,
+                    progress=progress,
+                    warn=say,
+                )
+        elif engine != "local":
+            raise ValueError(f"--engine {engine} writes a folder, got the file {output}")
+        else:
+            report = encode_file(data, output, **options, progress=progress)
     _print_report(report)
     if report.certifies and report.rows_uncertified:
         say(f"Warning: {report.rows_uncertified:,} of {report.rows:,} rows are not certified.")
 
 
-DATA = argument_parameter("data", Path, "Signals, one per row: .npy or .parquet.")
-encode = with_parameters(_encode, "encode", DATA | option_parameters(EncodeOptions))
+def _names(text: str | None) -> list[str]:
+    return [name for part in (text or "").split(",") if (name := part.strip())]
+
+
+DATA = argument_parameter(
+    "data",
+    str,
+    "Signals, one per row: a .npy or .parquet file, a folder of them, or a pattern.",
+)
+PARAMETERS = DATA | option_parameters(EncodeOptions) | option_parameters(EngineOptions)
+encode = with_parameters(_encode, "encode", PARAMETERS)
 
 
 def _print_report(report: "EncodeReport") -> None:
     """Print what is certified, how long it took and where the codes are."""
     resumed = f", {report.rows_resumed:,} of them from before" if report.rows_resumed else ""
+    files = f" in {report.files:,} files" if report.files > 1 else ""
     coded = report.rows > report.rows_resumed
     speed = f", {report.rows_per_second:,.0f} rows per second" if coded else ""
     gaps = f"largest gap {report.largest_gap:.2e}"
     if not math.isnan(report.largest_norm_gap):
         gaps += f", largest norm gap {report.largest_norm_gap:.2e}"
     lines = [
-        f"{report.rows:,} rows{resumed}",
+        f"{report.rows:,} rows{files}{resumed}",
         *(f"{count:,} {words}" for words, count in report.counts.items()),
         *([gaps] if report.certifies else []),
         f"{report.seconds:.1f} s{speed}",

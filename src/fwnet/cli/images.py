@@ -9,7 +9,9 @@ import typer
 
 from fwnet.cli.command import (
     DEVICE_HELP,
+    EngineOptions,
     argument_parameter,
+    chosen_engine,
     option_parameters,
     print_lines,
     reported_errors,
@@ -35,6 +37,11 @@ Files of a folder that are not images are listed in one line and skipped. An ima
 read is reported and skipped, as is one whose result exists already (without --force or \
 --skip-existing) or would replace that of another input; the exit code is then 2. Camera raw files \
 are not supported.
+
+IN and OUT may be URLs that fsspec knows, such as s3://bucket/photos; OUT is then a folder.
+
+--engine ray works on as many files at a time as there are cores, and prints a line for each as \
+it is done. A run that was stopped continues with --skip-existing.
 """
 
 INPUTS = argument_parameter(
@@ -84,11 +91,17 @@ def restoration_command(kind: type[Restoration]) -> Callable[..., None]:
         for field in fields(FileOptions)
     }
     options = option_parameters(kind.apply_options) | option_parameters(FileOptions, shown, helps)
+    options |= option_parameters(EngineOptions)
     return with_parameters(partial(_restore, kind), kind.name, INPUTS | OUTPUT | options)
 
 
 def _restore(
-    kind: type[Restoration], inputs: list[str] | None, output: str, **options: Any
+    kind: type[Restoration],
+    inputs: list[str] | None,
+    output: str,
+    engine: str,
+    address: str | None,
+    **options: Any,
 ) -> None:
     """Restore files with a line for each; exit with code 2 if one of them failed."""
     from fwnet.imaging import FailedFile, restore_files
@@ -103,7 +116,11 @@ def _restore(
         return f"Stopped. {'1 file is' if num_done == 1 else f'{num_done} files are'} done."
 
     own = {field.name: options.pop(field.name) for field in fields(kind.apply_options)}
-    with reported_errors(stopped), progress_bar() as progress:
+    with (
+        reported_errors(stopped),
+        progress_bar() as progress,
+        chosen_engine(engine, address) as chosen,
+    ):
         asked = kind.from_command_line(**own)
         for hint in kind.hints(**own):
             say(f"Hint: {hint}")
@@ -111,6 +128,7 @@ def _restore(
             kind,
             inputs,
             output,
+            engine=chosen if engine != "local" else None,
             progress=progress,
             warn=say,
             **options,

@@ -4,6 +4,7 @@ from fwnet.coding.array_files import EncodeError
 from fwnet.coding.ball_search import LearnedBall, UnidentifiedWarning, learn_ball
 from fwnet.coding.dictionary_learning import LearningProgress, LpDictionaryLearning
 from fwnet.coding.encode import EncodeReport, encode_file
+from fwnet.coding.encode_folder import encode_folder
 from fwnet.coding.fwnet_classifier import FWNetClassifier
 from fwnet.coding.fwnet_coder import FWNetCoder
 from fwnet.coding.lp_coder import LpCoder
@@ -22,6 +23,7 @@ __all__ = [
     "LpDictionaryLearning",
     "UnidentifiedWarning",
     "encode_file",
+    "encode_folder",
     "learn_ball",
     "structured_codes",
     "train_coder",

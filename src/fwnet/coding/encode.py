@@ -2,21 +2,29 @@
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from fwnet.checks import check_integer
-from fwnet.coding.array_files import EncodeError, RowFile, check_suffix, open_rows
+from fwnet.checks import check_integer, check_tolerance
+from fwnet.coding.array_files import (
+    EncodeError,
+    RowFile,
+    check_suffix,
+    open_rows,
+    read_dictionary,
+)
 from fwnet.coding.code_transformer import default_chunk_rows
 from fwnet.coding.encoding_folder import EncodingFolder
 from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder
 from fwnet.files import why_not_writable
 from fwnet.hardware import choose_device
+from fwnet.models import SignalModel, load_model
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.sets import ConvexSet, LpBall, NonnegativeLpBall, Simplex
 from fwnet.solvers import Status
@@ -35,7 +43,7 @@ class EncodeReport:
     """The result of `encode_file`.
 
     Attributes:
-        output: The file of the codes.
+        output: The file or folder of the codes.
         rows: Number of rows.
         rows_resumed: Number of rows that an earlier run had coded.
         largest_gap: Largest `gap` of a row; see `fwnet.Solution`.
@@ -43,6 +51,7 @@ class EncodeReport:
         counts: Number of rows by status, in words.
         seconds: Duration of this run.
         certifies: Whether codes have certificates; those of a network do not.
+        files: Number of files of rows.
 
     >>> import fwnet, numpy as np
     >>> np.save("data.npy", np.random.default_rng(0).standard_normal((100, 8)))
@@ -51,7 +60,7 @@ class EncodeReport:
     (100, True)
     """
 
-    output: Path
+    output: Path | str
     rows: int
     rows_resumed: int
     largest_gap: float
@@ -59,6 +68,7 @@ class EncodeReport:
     counts: dict[str, int]
     seconds: float
     certifies: bool = True
+    files: int = 1
 
     @property
     def rows_uncertified(self) -> int:
@@ -83,6 +93,8 @@ def encode_file(
     tol: float | None = None,
     device: str | torch.device = "auto",
     certificates: str | Path | None = None,
+    columns: Sequence[str] = (),
+    keep: Sequence[str] = (),
     shard_rows: int | None = None,
     resume: bool = False,
     force: bool = False,
@@ -96,7 +108,7 @@ def encode_file(
     threads (on which rounding depends).
 
     Args:
-        data: A .npy file (2 axes) or .parquet file (every column is a feature), one signal per row.
+        data: A .npy file (2 axes) or .parquet file (columns are features), one signal per row.
             float32 stays float32; every other number type becomes float64.
         output: The .npy or .parquet file for the codes, one per row. Missing folders are made.
         p: Exponent of the norm, in [1, ∞].
@@ -110,6 +122,9 @@ def encode_file(
         tol: Tolerance of the certificate; see `fwnet.solve`.
         device: Where to compute; "auto" means CUDA if present, else the CPU.
         certificates: A .npy file for one record per row: gap, norm_gap, status_code, num_steps.
+        columns: Columns of a .parquet file that make the signal, as names or patterns such as
+            "x*". Default: all but those to keep.
+        keep: Columns of a .parquet file that are copied to the output, which must be .parquet too.
         shard_rows: Rows per shard. Default: chosen so that a shard has 16 million numbers.
         resume: Continue an earlier run with the same arguments, if there is one.
         force: Overwrite existing files and, without `resume`, discard an unfinished run.
@@ -132,19 +147,15 @@ def encode_file(
     start = time.monotonic()
     places = [Path(path) for path in (output, certificates) if path is not None]
     inputs = [Path(path) for path in (data, dictionary, model) if path is not None]
-    options = {"p": p, "radius": radius, "dictionary": dictionary, "tol": tol}
-    _check_alternatives(model, constraint, {**options, "certificates": certificates})
+    options: dict[str, Any] = {"p": p, "radius": radius, "dictionary": dictionary, "tol": tol}
+    check_alternatives(model, constraint, {**options, "certificates": certificates})
     _check_places(places, inputs)
+    if keep and places[0].suffix != ".parquet":
+        raise EncodeError(f"columns are kept in .parquet files alone, got {places[0]}")
     chosen = choose_device(device)
     try:
-        source = open_rows(Path(data))
-        if model is not None:
-            coder = network_coder(source, Path(model), chosen)
-        else:
-            convex_set = CONSTRAINTS[constraint](p, radius)
-            coder = solver_coder(
-                source, Path(dictionary) if dictionary else None, convex_set, tol, chosen
-            )
+        source = open_rows(Path(data), columns, keep)
+        coder = coder_maker(source, model, constraint, **options)(chosen)
         if shard_rows is None:
             shard_rows = default_chunk_rows(source.num_columns, coder.num_atoms)
         check_integer("shard_rows", shard_rows)
@@ -157,13 +168,16 @@ def encode_file(
                 "device": chosen.type,
                 "shard_rows": shard_rows,
                 **_data_identity(source, shard_rows, progress),
+                "columns": [*columns],
+                "keep": [*keep],
                 **coder.identity,
             }
             folder.begin(identity, resume=resume)
             rows_resumed = folder.rows_done
             _code_rows(source, coder, folder, shard_rows, progress)
             summary = _summary(folder.certificates(), coder)
-            folder.deliver(places[1] if certificates else None, shard_rows, progress)
+            copy = places[1] if certificates else None
+            folder.deliver(copy, shard_rows, progress, source.kept)
     except OSError as error:
         where = error.filename or places[0]
         raise EncodeError(f"cannot read or write {where}: {error.strerror or error}") from error
@@ -175,6 +189,42 @@ def encode_file(
         seconds=time.monotonic() - start,
         certifies=model is None,
     )
+
+
+def coder_maker(
+    source: RowFile,
+    model: str | Path | None,
+    constraint: str,
+    *,
+    p: float | None,
+    radius: float | None,
+    dictionary: str | Path | None,
+    tol: float | None,
+) -> Callable[[torch.device], RowCoder]:
+    """Check that the arguments fit the rows; return what makes the coder on a device.
+
+    It can be pickled, and needs no file: it works on other machines.
+    """
+    if model is None:
+        convex_set = CONSTRAINTS[constraint](p, radius)
+        check_tolerance("tol", tol)
+        if dictionary is None:
+            matrix = np.eye(source.num_columns, dtype=source.dtype)
+        else:
+            columns, dtype = source.num_columns, source.dtype
+            matrix = read_dictionary(Path(dictionary), source.path, columns, dtype)
+        return partial(solver_coder, matrix, convex_set, tol)
+    path = Path(model)
+    network = load_model(path)
+    if not isinstance(network, SignalModel):
+        name = type(network).__name__
+        raise EncodeError(f"{path} must hold a network that codes signals, got {name}")
+    if network.num_features != source.num_columns:
+        raise EncodeError(
+            f"{source.path} must have {network.num_features} columns, the input size of {path}, "
+            f"got {source.num_columns}"
+        )
+    return partial(network_coder, network, path, hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 def _data_identity(source: RowFile, shard_rows: int, progress: ProgressCallback) -> dict[str, Any]:
@@ -233,7 +283,7 @@ def _summary(records: np.ndarray, coder: RowCoder) -> dict[str, Any]:
     }
 
 
-def _check_alternatives(model: str | Path | None, constraint: str, options: dict[str, Any]) -> None:
+def check_alternatives(model: str | Path | None, constraint: str, options: dict[str, Any]) -> None:
     """Raise unless there is either a network or a problem to solve."""
     if constraint not in CONSTRAINTS:
         raise EncodeError(f"set must be one of {', '.join(CONSTRAINTS)}, got {constraint!r}")

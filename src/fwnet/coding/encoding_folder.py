@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -86,7 +87,7 @@ class EncodingFolder:
         if resume and self._manifest.exists():
             found = self._read()
             self.rows_done = found.pop("rows_done")
-            self._compare(found)
+            check_same(self.path, found, identity)
         else:
             self._write_manifest()
 
@@ -113,7 +114,11 @@ class EncodingFolder:
         return records
 
     def deliver(
-        self, certificates: Path | None, group_rows: int, progress: ProgressCallback
+        self,
+        certificates: Path | None,
+        group_rows: int,
+        progress: ProgressCallback,
+        kept: Callable[[int, int], Any] = lambda *_: None,
     ) -> None:
         """Move the output into place and copy the certificates, if requested. This ends the work.
 
@@ -123,6 +128,7 @@ class EncodingFolder:
             certificates: Where to copy the certificates; None for nowhere.
             group_rows: Rows per row group of a parquet file.
             progress: Called with a `Progress` while a parquet file is written.
+            kept: Other columns of a parquet file; see `write_parquet`.
         """
         codes, records = self.path / CODES, self.path / CERTIFICATES
         if certificates is not None:
@@ -132,10 +138,16 @@ class EncodingFolder:
             if self.output.suffix == ".npy":
                 codes.replace(self.output)
             else:
-                write_whole(self.output, lambda file: self._convert(file, group_rows, progress))
+                write_whole(self.output, lambda f: self._convert(f, group_rows, progress, kept))
         self._manifest.unlink()
 
-    def _convert(self, file: BinaryIO, group_rows: int, progress: ProgressCallback) -> None:
+    def _convert(
+        self,
+        file: BinaryIO,
+        group_rows: int,
+        progress: ProgressCallback,
+        kept: Callable[[int, int], Any],
+    ) -> None:
         """Write the codes as parquet."""
         done = 0
 
@@ -145,7 +157,8 @@ class EncodingFolder:
             progress(Progress("writing", done, self.num_rows))
             return shard
 
-        write_parquet(file, map(report, open_rows(self.path / CODES).shards(0, group_rows)))
+        shards = open_rows(self.path / CODES).shards(0, group_rows)
+        write_parquet(file, map(report, shards), kept)
 
     def _take_lock(self) -> None:
         try:
@@ -166,19 +179,20 @@ class EncodingFolder:
         manifest = {**self._identity, "rows_done": self.rows_done}
         write_whole(self._manifest, json.dumps(manifest, indent=2))
 
-    def _compare(self, found: dict[str, Any]) -> None:
-        """Raise if the rows were coded from something else."""
-        differences = []
-        for name in self._identity | found:
-            was, now = found.get(name), self._identity.get(name)
-            if was != now:
-                is_digest = len(f"{was or now}") == 64
-                differences.append(name if is_digest else f"{name} (was {was}, now {now})")
-        if differences:
-            raise EncodeError(
-                f"{self.path} was started with other inputs: {', '.join(differences)} differs; "
-                "repeat the first command, or start over with --force"
-            )
+
+def check_same(folder: object, found: dict[str, Any], identity: dict[str, Any]) -> None:
+    """Raise if the rows in a folder were coded from something else."""
+    differences = []
+    for name in identity | found:
+        was, now = found.get(name), identity.get(name)
+        if was != now:
+            is_digest = len(f"{was or now}") == 64
+            differences.append(name if is_digest else f"{name} (was {was}, now {now})")
+    if differences:
+        raise EncodeError(
+            f"{folder} was started with other inputs: {', '.join(differences)} differs; "
+            "repeat the first command, or start over with --force"
+        )
 
 
 def _mapped(path: Path) -> Any:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from fwnet.checks import check_tolerance
-from fwnet.coding.array_files import EncodeError, RowFile, read_dictionary
+from fwnet.coding.array_files import EncodeError
 from fwnet.coding.code_transformer import to_tensor
-from fwnet.models import SignalModel, load_model
+from fwnet.models import SignalModel
 from fwnet.sets import ConvexSet
 from fwnet.solvers import Progress, Status, solve
 
@@ -21,6 +20,7 @@ CERTIFICATE = np.dtype(
     [("gap", "<f8"), ("norm_gap", "<f8"), ("status_code", "i1"), ("num_steps", "<i4")]
 )
 FROM_NETWORK = -1
+BAD_ROW = -2  # with NaN, infinite or missing values
 
 CountRows = Callable[[int], None]
 
@@ -41,21 +41,32 @@ class RowCoder:
     code: Callable[[np.ndarray, CountRows], tuple[np.ndarray, np.ndarray]]
     words: Callable[[int], str]
 
+    def code_any(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return codes and records; rows that are not finite have NaN and `BAD_ROW`."""
+        good = np.isfinite(rows).all(axis=1)
+        if good.all():
+            return self.code(rows, lambda _: None)
+        records = np.full(len(rows), np.array((np.nan, np.nan, BAD_ROW, 0), CERTIFICATE))
+        codes = np.full((len(rows), self.num_atoms), np.nan, rows.dtype)
+        if good.any():
+            some, records[good] = self.code(rows[good], lambda _: None)
+            codes = codes.astype(some.dtype)
+            codes[good] = some
+        return codes, records
+
 
 def solver_coder(
-    source: RowFile,
-    dictionary: Path | None,
-    convex_set: ConvexSet,
-    tol: float | None,
-    device: torch.device,
+    matrix: np.ndarray, convex_set: ConvexSet, tol: float | None, device: torch.device
 ) -> RowCoder:
-    """Return a coder that solves min ½‖x − Dz‖² s.t. z ∈ C, with certificates."""
-    check_tolerance("tol", tol)
-    if dictionary is None:
-        matrix = np.eye(source.num_columns, dtype=source.dtype)
-    else:
-        matrix = read_dictionary(dictionary, source.path, source.num_columns, source.dtype)
-    atoms = to_tensor(matrix, source.dtype, device)
+    """Return a coder that solves min ½‖x − Dz‖² s.t. z ∈ C, with certificates.
+
+    Args:
+        matrix: D, of shape (n, m) and the dtype of the rows.
+        convex_set: C.
+        tol: Tolerance of the certificate.
+        device: Where to compute.
+    """
+    atoms = to_tensor(matrix, matrix.dtype, device)
 
     def code(rows: np.ndarray, progress: CountRows) -> tuple[np.ndarray, np.ndarray]:
         most = 0
@@ -66,7 +77,7 @@ def solver_coder(
             most = max(most, step.rows_done)
             progress(most)
 
-        x = to_tensor(rows, source.dtype, device)
+        x = to_tensor(rows, matrix.dtype, device)
         solution = solve(x, atoms, convex_set, tol=tol, callback=report, warn=False)
         records = np.empty(len(rows), CERTIFICATE)
         for name in CERTIFICATE.names or ():
@@ -83,17 +94,16 @@ def solver_coder(
     return RowCoder(matrix.shape[1], identity, code, lambda status: Status(status).words)
 
 
-def network_coder(source: RowFile, path: Path, device: torch.device) -> RowCoder:
-    """z = f(x) with a network that `fwnet train coder` wrote; there is no certificate."""
-    network = load_model(path, device)
-    name = type(network).__name__
-    if not isinstance(network, SignalModel):
-        raise EncodeError(f"{path} must hold a network that codes signals, got {name}")
-    if network.num_features != source.num_columns:
-        raise EncodeError(
-            f"{source.path} must have {network.num_features} columns, the input size of {path}, "
-            f"got {source.num_columns}"
-        )
+def network_coder(network: SignalModel, path: Path, digest: str, device: torch.device) -> RowCoder:
+    """z = f(x) with a network that `fwnet train coder` wrote; there is no certificate.
+
+    Args:
+        network: f.
+        path: Its file, for messages.
+        digest: The SHA-256 of the file.
+        device: Where to compute.
+    """
+    network, name = network.to(device), type(network).__name__
     dtype = next(network.parameters()).dtype
 
     def code(rows: np.ndarray, progress: CountRows) -> tuple[np.ndarray, np.ndarray]:
@@ -111,7 +121,6 @@ def network_coder(source: RowFile, path: Path, device: torch.device) -> RowCoder
         record = np.array((np.nan, np.nan, FROM_NETWORK, 0), CERTIFICATE)
         return codes.cpu().numpy(), np.full(len(rows), record)
 
-    probe, _ = code(np.zeros((1, source.num_columns), source.dtype), lambda _: None)
-    identity = {"model": hashlib.sha256(path.read_bytes()).hexdigest()}
+    probe, _ = code(np.zeros((1, network.num_features), np.float32), lambda _: None)
     words = f"coded by {name}, without a certificate"
-    return RowCoder(probe.shape[1], identity, code, lambda _: words)
+    return RowCoder(probe.shape[1], {"model": digest}, code, lambda _: words)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from PIL import Image
 
 from fwnet.checks import check_integer
+from fwnet.engine import Engine, Lost
 from fwnet.files import why_not_writable
 from fwnet.imaging.image_files import (
     RAW_PROBLEM,
@@ -37,8 +39,11 @@ from fwnet.imaging.metadata import Metadata
 from fwnet.imaging.pixels import ImageError, Pixels, with_bits
 from fwnet.imaging.preview import preview
 from fwnet.imaging.restorer import Restored, Restorer
+from fwnet.imaging.stored_images import StoredJob, list_stored_jobs
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.restoration import Restoration
+from fwnet.stores import StoredFile, is_url
+from fwnet.zoo import load_trained
 
 SMALLEST_TILE = 32  # a halo of 17 pixels around 8 × 8 takes 28 times the work, around 32 × 32 four
 SIDECARS = (".aae", ".db", ".dop", ".ini", ".pp3", ".thm", ".xmp")  # of cameras and programs
@@ -69,8 +74,8 @@ class RestoredFile:
     ('large.png', 64, 48)
     """
 
-    source: Path
-    place: Path
+    source: Path | StoredFile
+    place: Path | StoredFile
     width: int
     height: int
     description: str
@@ -93,7 +98,7 @@ class FailedFile:
     ('FailedFile', 'bad.png')
     """
 
-    source: Path
+    source: Path | StoredFile
     reason: str
 
 
@@ -108,19 +113,21 @@ def restore_files(
     compare: bool = False,
     force: bool = False,
     skip_existing: bool = False,
+    engine: Engine | None = None,
     progress: ProgressCallback = silent,
     warn: Callable[[str], object] = lambda _: None,
     **asked: Any,
 ) -> Iterator[RestoredFile | FailedFile]:
-    """Restore files one after the other, and yield the outcome of each.
+    """Restore files, and yield the outcome of each: one after the other, or as an engine has them.
 
     A result is written whole or not at all. A file that fails does not stop the others; wrong
     arguments, and a model that cannot be loaded, raise an error before the first file.
 
     Args:
         kind: A class of restorations, such as `Denoising`.
-        inputs: Files, folders and patterns; see `list_jobs` for the names of results.
-        output: A file, or a folder.
+        inputs: Files, folders and patterns; see `list_jobs` for the names of results. If one of
+            them or `output` is a URL that fsspec knows, see `list_stored_jobs`.
+        output: A file, or a folder; for URLs always a folder.
         model: A name or a path, see `Restorer`.
         device: See `Restorer`.
         tile: See `Restorer`; at least 32.
@@ -128,7 +135,8 @@ def restore_files(
             NAME.SUFFIX-compare.png where another file has that name.
         force: Overwrite existing files.
         skip_existing: Leave existing files alone, and do only those whose result is missing.
-        progress: Called after every tile.
+        engine: Where the work runs; default: in this process. See `fwnet.ray.RayEngine`.
+        progress: Called after every tile; with an engine, after every file.
         warn: Called with a line about files that are skipped, or an argument that is not used.
         asked: `sigma` on the scale of [0, 1], or `scale`.
 
@@ -146,18 +154,33 @@ def restore_files(
         raise ImageError("expected --force or --skip-existing, got both")
     if tile is not None:
         check_integer("tile", tile, SMALLEST_TILE)
-    jobs = list_jobs(inputs, output, compare=compare, warn=warn)
-    restorer = Restorer(kind, model, device=device, tile=tile, **asked)
+    jobs: Sequence[Job | StoredJob]
+    if any(map(is_url, (*inputs, output))):
+        if compare:
+            raise ImageError("--compare is for paths, got a URL")
+        jobs = list_stored_jobs(inputs, output)
+    else:
+        jobs = list_jobs(inputs, output, compare=compare, warn=warn)
+    options = {"model": model, "tile": tile, **asked}
+    if engine is not None and model is not None:
+        options["model"] = load_trained(model)  # other machines may not have the file
+    # With an engine this one works on no image; it checks the arguments before the work.
+    restorer = Restorer(kind, device="cpu" if engine else device, **options)
     if restorer.unused_sigma_hint:
         warn(f"Hint: {restorer.unused_sigma_hint}.")
     if skip_existing:
-        missing = [job for job in jobs if job.problem is not None or not _is_file(job.place)]
+        missing = [job for job in jobs if job.problem is not None or not _is_done(job)]
         if count := len(jobs) - len(missing):
             warn(f"{_files(count)} skipped: existing results are kept.")
         jobs = [
-            replace(job, compared=None) if job.compared and _is_file(job.compared) else job
+            replace(job, compared=None)
+            if isinstance(job, Job) and job.compared and _is_file(job.compared)
+            else job
             for job in missing
         ]
+    if engine is not None:
+        yield from _run_elsewhere(engine, jobs, kind, device, options, force, progress)
+        return
     for index, job in enumerate(jobs):
         number = f" ({index + 1} of {len(jobs)})" if len(jobs) > 1 else ""
         yield _outcome(job, restorer, force, f"{job.source.name}{number}", progress)
@@ -343,6 +366,10 @@ def _is_file(path: Path) -> bool:
     return os.path.isfile(path)  # noqa: PTH113
 
 
+def _is_done(job: Job | StoredJob) -> bool:
+    return job.exists if isinstance(job, StoredJob) else _is_file(job.place)
+
+
 def _exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110
 
@@ -352,15 +379,100 @@ def _resolved(path: Path) -> Path:
 
 
 def _outcome(
-    job: Job, restorer: Restorer, force: bool, stage: str, progress: ProgressCallback
+    job: Job | StoredJob, restorer: Restorer, force: bool, stage: str, progress: ProgressCallback
 ) -> RestoredFile | FailedFile:
     try:
-        if job.problem is not None:
-            raise ImageError(job.problem)
+        _check_job(job, force)
+        if isinstance(job, StoredJob):
+            with job.here() as paths:
+                local = Job(*paths)
+                return _as_given(job, local, _outcome(local, restorer, True, stage, progress))
         with _reported_memory(job.source):
-            return _restore(job, restorer, force, stage, progress)
+            return _restore(job, restorer, stage, progress)
     except ImageError as error:
         return FailedFile(job.source, str(error))
+    except OSError as error:  # of a store
+        if isinstance(job, Job):
+            raise
+        return FailedFile(job.source, f"{job.source}: {one_line(error)}")
+
+
+@dataclass(frozen=True)
+class RestoreFile:
+    """Restores the file of a job. It can be pickled; every process loads the network once.
+
+    It overwrites: a process that died after it had written a result is followed by another.
+    """
+
+    kind: type[Restoration]
+    device: torch.device
+    options: dict[str, Any]
+
+    @cached_property
+    def restorer(self) -> Restorer:
+        """The network on its device."""
+        return Restorer(self.kind, device=self.device, **self.options)
+
+    def __call__(self, job: Job | StoredJob) -> RestoredFile | FailedFile:
+        """Return the outcome of a job."""
+        return _outcome(job, self.restorer, True, job.source.name, silent)
+
+
+def _run_elsewhere(
+    engine: Engine,
+    jobs: Sequence[Job | StoredJob],
+    kind: type[Restoration],
+    device: str | torch.device | None,
+    options: dict[str, Any],
+    force: bool,
+    progress: ProgressCallback,
+) -> Iterator[RestoredFile | FailedFile]:
+    """Yield what can be said before the work, then outcomes as they come."""
+    ready = []
+    for job in jobs:
+        try:
+            _check_job(job, force)
+            ready.append(job)
+        except ImageError as error:
+            yield FailedFile(job.source, str(error))
+    work = RestoreFile(kind, engine.choose_device(device), options)
+    progress(Progress("restoring", 0, len(ready), "files"))
+    given = {_absolute(job): job for job in ready}  # other processes work in other folders
+    for count, (job, result) in enumerate(engine.each(work, given), 1):
+        progress(Progress("restoring", count, len(ready), "files"))
+        yield _as_given(given[job], job, result)
+
+
+def _absolute(job: Job | StoredJob) -> Job | StoredJob:
+    if isinstance(job, StoredJob):
+        return job
+    compared = job.compared and job.compared.absolute()
+    return Job(job.source.absolute(), job.place.absolute(), job.problem, compared)
+
+
+def _as_given(
+    job: Job | StoredJob, sent: Job | StoredJob, result: RestoredFile | FailedFile | Lost
+) -> RestoredFile | FailedFile:
+    """Return the outcome with the paths that the user gave."""
+    if isinstance(result, Lost):
+        return FailedFile(job.source, f"{job.source}: {result.reason}")
+    if isinstance(result, RestoredFile):
+        compared = job.compared if isinstance(job, Job) else None
+        return replace(result, source=job.source, place=job.place, compared=compared)
+    reason = result.reason.replace(str(sent.source), str(job.source))
+    return FailedFile(job.source, reason.replace(str(sent.place), str(job.place)))
+
+
+def _check_job(job: Job | StoredJob, force: bool) -> None:
+    """Raise for a job that cannot be done."""
+    if isinstance(job, StoredJob):
+        job.check(force)
+        return
+    if job.problem is not None:
+        raise ImageError(job.problem)
+    for place in (job.place, job.compared):
+        if place is not None:
+            _check_place(place, force)
 
 
 @contextmanager
@@ -379,13 +491,8 @@ def _reported_memory(source: Path) -> Iterator[None]:
         raise ImageError(f"{source}: there is not enough memory: {remedy}") from error
 
 
-def _restore(
-    job: Job, restorer: Restorer, force: bool, stage: str, progress: ProgressCallback
-) -> RestoredFile:
+def _restore(job: Job, restorer: Restorer, stage: str, progress: ProgressCallback) -> RestoredFile:
     start = time.monotonic()
-    for place in (job.place, job.compared):
-        if place is not None:
-            _check_place(place, force)
     read = read_image(job.source)
     if restorer.asked.get("preview"):
         sheet = preview(restorer, read.pixels, read.about)

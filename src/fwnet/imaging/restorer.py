@@ -158,8 +158,8 @@ class Restorer:
 
     Args:
         kind: A class of restorations, such as `Denoising`.
-        model: A name from `fwnet.list_models`, a path, or an `ImageModel`, which is copied. None
-            for a shipped network that suits each image.
+        model: A name from `fwnet.list_models`, a path, an `ImageModel`, which is copied, or what
+            `fwnet.zoo.load_trained` returned. None for a shipped network that suits each image.
         device: Where to compute. None for a CUDA device if there is one; for an `ImageModel`, its
             own device.
         tile: Side of the tiles that large images are cut into, in pixels of the image. None for a
@@ -180,7 +180,7 @@ class Restorer:
     def __init__(
         self,
         kind: type[Restoration],
-        model: str | Path | ImageModel | None = None,
+        model: str | Path | ImageModel | TrainedModel | None = None,
         *,
         device: str | torch.device | None = None,
         tile: int | None = None,
@@ -296,9 +296,11 @@ class Restorer:
         return _Network(model.eval(), restoration, tile, self.device)
 
 
-def _trained(model: str | Path | ImageModel) -> TrainedModel:
+def _trained(model: str | Path | ImageModel | TrainedModel) -> TrainedModel:
     """Load a network, or copy it, so that the caller's stays as it is."""
-    if isinstance(model, Model):
+    if isinstance(model, TrainedModel):
+        trained = model
+    elif isinstance(model, Model):
         trained = TrainedModel(copy.deepcopy(model), f"a {type(model).__name__}")
     elif isinstance(model, str | Path):
         trained = load_trained(model)

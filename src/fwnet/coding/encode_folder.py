@@ -1,0 +1,413 @@
+"""`encode_folder`: the codes of many files, in one process or wherever an engine takes the work.
+
+    codes/
+      _manifest.json        what the codes depend on; at the end also the records of all ranges
+      _done/                one record per range of rows that is finished, until the end
+      part-0.parquet        the codes of data/part-0.parquet
+      part-1-00000.parquet  the first range of data/part-1.parquet, which has several
+
+A range of rows is the unit of work and of a restart. Its codes depend on its rows alone; they are
+written whole, and the record after them. A process that dies leaves a range with a record, or one
+that is done again with the same bytes, also if two processes do it at the same time. pyarrow and
+Ray ignore names with an underscore when they read the folder.
+"""
+
+import contextlib
+import hashlib
+import json
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+
+from fwnet.checks import check_integer
+from fwnet.coding.array_files import SUFFIXES, EncodeError, RowFile, open_rows, write_parquet
+from fwnet.coding.code_transformer import default_chunk_rows
+from fwnet.coding.encode import EncodeReport, check_alternatives, coder_maker
+from fwnet.coding.encoding_folder import check_same
+from fwnet.coding.row_coders import BAD_ROW, RowCoder
+from fwnet.engine import Engine, Lost, OneProcess
+from fwnet.files import locked_folder
+from fwnet.progress import Progress, ProgressCallback, silent
+from fwnet.stores import Store, find_files
+from fwnet.version import __version__
+
+MANIFEST, DONE = "_manifest.json", "_done"
+BAD_WORDS = "not finite, with NaN as code"
+REQUESTS = 16  # files that are opened at the same time: a store far away answers slowly
+
+
+@dataclass(frozen=True)
+class RowRange:
+    """Some rows of a file, and the name of the file for their codes."""
+
+    source: str
+    first: int
+    count: int
+    name: str
+    stamp: tuple[Any, ...]  # of the source when it was found
+
+
+def encode_folder(
+    data: str | Path,
+    output: str | Path,
+    *,
+    p: float | None = None,
+    radius: float | None = None,
+    constraint: str = "lp",
+    dictionary: str | Path | None = None,
+    model: str | Path | None = None,
+    tol: float | None = None,
+    device: str | torch.device = "auto",
+    certificates: str | Path | None = None,
+    columns: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    shard_rows: int | None = None,
+    strict: bool = False,
+    resume: bool = False,
+    force: bool = False,
+    engine: Engine | None = None,
+    progress: ProgressCallback = silent,
+    warn: Callable[[str], object] = lambda _: None,
+) -> EncodeReport:
+    """min_z ½‖x − Dz‖²  s.t.  ‖z‖_p ≤ radius, for every row x of many files, into a folder.
+
+    Every file of rows becomes a file of codes of the same name and kind. A file of more than
+    `shard_rows` rows becomes several, NAME-00000, NAME-00001, …, which are coded side by side. Rows
+    keep their order. A run that was killed continues with `resume`, repeats nothing that is done,
+    and ends with the same bytes.
+
+    Rows with NaN, infinite or missing values have NaN as code, and are counted.
+
+    Args:
+        data: A file, a folder (with its subfolders) or a pattern such as "data/*.parquet"; a path,
+            or a URL that fsspec knows, such as "s3://bucket/data".
+        output: The folder for the codes, a path or a URL.
+        p: See `encode_file`.
+        radius: See `encode_file`.
+        constraint: See `encode_file`.
+        dictionary: See `encode_file`. Only this process reads it.
+        model: See `encode_file`. Only this process reads it.
+        tol: See `encode_file`.
+        device: Where to compute; "auto" means CUDA if the engine has it, else the CPU.
+        certificates: A folder for one .npy file of records beside each file of codes.
+        columns: See `encode_file`.
+        keep: See `encode_file`.
+        shard_rows: The most rows in a file of codes. Default: chosen so that they and their signals
+            have 16 million numbers.
+        strict: Stop at a row that is not finite.
+        resume: Continue an earlier run with the same arguments, if there is one.
+        force: Discard an earlier run.
+        engine: Where the work runs; default: in this process. See `fwnet.ray.RayEngine`.
+        progress: Called with a `Progress` for the stages "opening" and "coding".
+        warn: Called with a line about every file that has bad rows.
+
+    >>> import fwnet, numpy as np
+    >>> from pathlib import Path
+    >>> Path("data").mkdir()
+    >>> for name in "ab":
+    ...     np.save(f"data/{name}.npy", np.random.default_rng(0).standard_normal((100, 8)))
+    >>> report = fwnet.coding.encode_folder("data", "codes", p=1.3, radius=0.5)
+    >>> report.rows, report.counts, np.load("codes/b.npy").shape
+    (200, {'certified': 200}, (100, 8))
+    """
+    start = time.monotonic()
+    engine = engine or OneProcess()
+    options: dict[str, Any] = {"p": p, "radius": radius, "dictionary": dictionary, "tol": tol}
+    check_alternatives(model, constraint, {**options, "certificates": certificates})
+    folder = CodesFolder(Store.at(output))
+    proofs = None if certificates is None else Store.at(certificates)
+    results = [folder.store, *([proofs] if proofs else [])]
+    inputs, names = find_files(str(data), lambda name: name.endswith(SUFFIXES), results)
+    if str(inputs) == str(folder.store):
+        raise EncodeError(f"codes must go into a folder of their own, got {output}")
+    if not names:
+        raise EncodeError(f"expected files that end in {' or '.join(SUFFIXES)}, got none in {data}")
+    if keep and not all(name.endswith(".parquet") for name in names):
+        raise EncodeError(f"columns are kept in .parquet files alone, got {names[0]}")
+    chosen = engine.choose_device(device)
+    try:
+        sources = _open_all(inputs, names, columns, keep, progress)
+        make_coder = coder_maker(sources[0], model, constraint, **options)
+        coder = make_coder(torch.device("cpu"))  # for what can be said before the work
+        if shard_rows is None:
+            shard_rows = default_chunk_rows(sources[0].num_columns, coder.num_atoms)
+        ranges = _ranges(names, sources, check_integer("shard_rows", shard_rows))
+        identity = {
+            "fwnet version": __version__,
+            "device": chosen.type,
+            "shard_rows": shard_rows,
+            "files": _digest(
+                [(n, s.num_rows, *s.stamp) for n, s in zip(names, sources, strict=True)]
+            ),
+            "features": sources[0].num_columns,
+            "dtype": str(sources[0].dtype),
+            "columns": [*columns],
+            "keep": [*keep],
+            "certificates": certificates is not None,
+            **coder.identity,
+        }
+        with folder.locked():
+            folder.begin(identity, ranges, resume=resume, force=force)
+            records = folder.records(ranges)
+            rows_resumed = sum(record["rows"] for record in records.values())
+            work = CodeRange(
+                make_coder,
+                chosen,
+                inputs,
+                folder.store,
+                proofs,
+                tuple(columns),
+                tuple(keep),
+                strict,
+            )
+            records |= _code_ranges(engine, work, ranges, records, progress)
+            folder.finish(identity, ranges, records)
+    except OSError as error:
+        where = error.filename or output
+        raise EncodeError(f"cannot read or write {where}: {error.strerror or error}") from error
+    _warn_of_bad_rows(inputs, ranges, records, warn)
+    counts: Counter[str] = Counter()
+    for record in records.values():
+        counts.update(record["counts"])
+    return EncodeReport(
+        Path(output) if folder.store.folder else str(folder.store),
+        sum(source.num_rows for source in sources),
+        rows_resumed,
+        _largest(record["largest_gap"] for record in records.values()),
+        _largest(record["largest_norm_gap"] for record in records.values()),
+        dict(sorted(counts.items(), key=lambda pair: -pair[1])),
+        time.monotonic() - start,
+        certifies=model is None,
+        files=len(names),
+    )
+
+
+def _code_ranges(
+    engine: Engine,
+    work: "CodeRange",
+    ranges: list[RowRange],
+    known: dict[str, dict[str, Any]],
+    progress: ProgressCallback,
+) -> dict[str, dict[str, Any]]:
+    """Code the ranges without a record; return their records by name."""
+    records = {}
+    waiting = [one for one in ranges if one.name not in known]
+    rows = sum(one.count for one in ranges)
+    done = rows - sum(one.count for one in waiting)
+    progress(Progress("coding", done, rows, "rows"))
+    for item, result in engine.each(work, waiting):
+        if isinstance(result, Lost):
+            raise EncodeError(
+                f"{item.source}, rows {item.first} to {item.first + item.count - 1}: "
+                f"{result.reason}; continue with --resume"
+            )
+        records[item.name] = result
+        done += item.count
+        progress(Progress("coding", done, rows, "rows"))
+    return records
+
+
+@dataclass(frozen=True)
+class CodeRange:
+    """Codes one range of rows and writes the codes, then the record. It can be pickled."""
+
+    make_coder: Callable[[torch.device], RowCoder]
+    device: torch.device
+    inputs: Store
+    output: Store
+    certificates: Store | None
+    columns: tuple[str, ...]
+    keep: tuple[str, ...]
+    strict: bool
+
+    @cached_property
+    def coder(self) -> RowCoder:
+        """The coder on its device, made once per process."""
+        return self.make_coder(self.device)
+
+    def __call__(self, part: RowRange) -> dict[str, Any]:
+        """Return the record of a range."""
+        source = open_rows(self.inputs.file(part.source), self.columns, self.keep)
+        if source.stamp != part.stamp:
+            raise EncodeError(f"{source.path} changed while it was read")
+        rows = source.rows(part.first, part.count)
+        bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if self.strict and len(bad):
+            raise EncodeError(_bad_line(source.path, part.first + bad[0], len(bad)))
+        codes, certificates = self.coder.code_any(rows)
+        if self.certificates is not None:
+            name = str(PurePosixPath(part.name).with_suffix(".npy"))
+            self.certificates.write(name, lambda file: np.save(file, certificates))
+
+        def write(file: BinaryIO) -> None:
+            if part.name.endswith(".npy"):
+                np.save(file, codes)
+            else:
+                write_parquet(file, [codes], lambda *_: source.kept(part.first, part.count))
+
+        self.output.write(part.name, write)
+        statuses, counts = np.unique(certificates["status_code"], return_counts=True)
+        words = [BAD_WORDS if s == BAD_ROW else self.coder.words(s) for s in statuses]
+        record = {
+            "rows": part.count,
+            "largest_gap": _largest(certificates["gap"]),
+            "largest_norm_gap": _largest(certificates["norm_gap"]),
+            "counts": dict(zip(words, counts.tolist(), strict=True)),
+        }
+        if len(bad):
+            record["first_bad_row"] = part.first + int(bad[0])
+        self.output.write(f"{DONE}/{part.name}.json", json.dumps(record).encode())
+        return record
+
+
+@dataclass(frozen=True)
+class CodesFolder:
+    """The folder of the codes, and what it says about itself."""
+
+    store: Store
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other runs out; a store far away has no locks."""
+        self.store.make()
+        with contextlib.ExitStack() as held:
+            try:
+                if self.store.folder:
+                    held.enter_context(locked_folder(self.store.folder))
+            except BlockingIOError as error:
+                raise EncodeError(f"another process is at work in {self.store}") from error
+            yield
+
+    def begin(
+        self, identity: dict[str, Any], ranges: list[RowRange], *, resume: bool, force: bool
+    ) -> None:
+        """Continue an encoding of the same identity, or start one; raise without consent."""
+        self.store.remove_unfinished()
+        found = self._manifest()
+        if found is None and (others := self.store.names()):
+            raise EncodeError(
+                f"{self.store} must be empty or hold an earlier encoding, got {others[0]!r}"
+            )
+        if found and resume:
+            check_same(self.store, found["identity"], identity)
+            return
+        if found and not force:
+            state = "a complete encoding" if "records" in found else "an unfinished encoding"
+            raise EncodeError(
+                f"{self.store} holds {state}: continue it with --resume, or start over with --force"
+            )
+        for name in found["names"] if found else ():
+            self.store.remove(name)
+        self.store.remove(DONE)
+        self._write({"identity": identity, "names": [one.name for one in ranges]})
+
+    def records(self, ranges: list[RowRange]) -> dict[str, dict[str, Any]]:
+        """Return the records of the ranges that are finished, by name."""
+        gathered: dict[str, Any] = (self._manifest() or {}).get("records", {})
+        known = {one.name for one in ranges}
+        fresh = [n for file in self.store.names(DONE) if (n := file.removesuffix(".json")) in known]
+        with ThreadPoolExecutor(REQUESTS) as pool:
+            read = pool.map(lambda name: self.store.read(f"{DONE}/{name}.json"), fresh)
+            return gathered | {
+                name: json.loads(text) for name, text in zip(fresh, read, strict=True) if text
+            }
+
+    def finish(
+        self, identity: dict[str, Any], ranges: list[RowRange], records: dict[str, dict[str, Any]]
+    ) -> None:
+        """Gather the records in the manifest."""
+        names = [one.name for one in ranges]
+        ordered = {name: records[name] for name in names}
+        self._write({"identity": identity, "names": names, "records": ordered})
+        self.store.remove(DONE)
+        self.store.remove_unfinished()
+
+    def _write(self, manifest: dict[str, Any]) -> None:
+        self.store.write(MANIFEST, json.dumps(manifest, indent=1).encode())
+
+    def _manifest(self) -> dict[str, Any] | None:
+        text = self.store.read(MANIFEST)
+        try:
+            return None if text is None else dict(json.loads(text))
+        except (ValueError, TypeError) as error:
+            raise EncodeError(f"{self.store}/{MANIFEST} cannot be read") from error
+
+
+def _open_all(
+    inputs: Store,
+    names: list[str],
+    columns: Sequence[str],
+    keep: Sequence[str],
+    progress: ProgressCallback,
+) -> list[RowFile]:
+    """Open all files and check that they fit together."""
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        opened = pool.map(lambda name: open_rows(inputs.file(name), columns, keep), names)
+        sources: list[RowFile] = []
+        for source in opened:
+            sources.append(source)
+            progress(Progress("opening", len(sources), len(names), "files"))
+            first = sources[0]
+            kinds = [f"{s.num_columns} columns of {s.dtype}" for s in (first, source)]
+            if kinds[0] != kinds[1]:
+                raise EncodeError(
+                    f"{source.path} must have {kinds[0]}, as {first.path} has, got {kinds[1]}"
+                )
+    return sources
+
+
+def _ranges(names: list[str], sources: list[RowFile], size: int) -> list[RowRange]:
+    """Cut the files into ranges of at most `size` rows."""
+    found = []
+    for name, source in zip(names, sources, strict=True):
+        path = PurePosixPath(name)
+        firsts = range(0, source.num_rows, size)
+        for index, first in enumerate(firsts):
+            own = f"{path.stem}-{index:05}{path.suffix}" if len(firsts) > 1 else path.name
+            count = min(size, source.num_rows - first)
+            found.append(RowRange(name, first, count, str(path.with_name(own)), source.stamp))
+    twice = [name for name, times in Counter(one.name for one in found).items() if times > 1]
+    if twice:
+        raise EncodeError(f"every file of codes must have its own name, got {twice[0]} twice")
+    return found
+
+
+def _warn_of_bad_rows(
+    inputs: Store,
+    ranges: list[RowRange],
+    records: dict[str, dict[str, Any]],
+    warn: Callable[[str], object],
+) -> None:
+    for one in ranges:
+        record = records[one.name]
+        if "first_bad_row" in record:
+            count = record["counts"][BAD_WORDS]
+            path = inputs.file(one.source)
+            warn(
+                f"Warning: {_bad_line(path, record['first_bad_row'], count)}; their codes are NaN."
+            )
+
+
+def _bad_line(path: object, first: int, count: int) -> str:
+    return (
+        f"{path} must be finite, got NaN, infinite or missing values in {count} rows, the first of "
+        f"them row {first} (counted from 0)"
+    )
+
+
+def _largest(values: Any) -> float:
+    """Return the largest value that is a number; NaN if there is none."""
+    return max((float(value) for value in values if not math.isnan(value)), default=math.nan)
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
