@@ -193,9 +193,9 @@ def shrink(v: Tensor, radius: float | Tensor, free_entries: int = 0) -> Tensor:
     >>> import torch
     >>> from fwnet.functional import shrink
     >>> shrink(torch.tensor([3.0, -2.0, 1.0]), radius=3.0)
-    tensor([2., -1., 0.])
+    tensor([ 2., -1.,  0.])
     >>> shrink(torch.tensor([3.0, -2.0, 1.0]), radius=3.0, free_entries=1)
-    tensor([3., -1., 0.])
+    tensor([ 3., -1.,  0.])
     """
     magnitudes = v.abs()
     ordered = magnitudes.sort(-1, descending=True).values

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from fwnet.models.coding_network import CodingNetwork, FrankWolfeLayers
-from fwnet.nn import Activation, LineSearch, Search, Unrolled
+from fwnet.nn import Activation, LineSearch, Unrolled
+from fwnet.nn.line_search import Search
 from fwnet.sets import ConvexSet, set_from_config
 
 

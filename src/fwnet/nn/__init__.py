@@ -1,7 +1,7 @@
 """pool_p and the steps of the network as modules, with fixed or learned p and step sizes."""
 
 from fwnet.nn.fw_cell import FWCell
-from fwnet.nn.line_search import LineSearch, Search, StepFactors
+from fwnet.nn.line_search import LineSearch, StepFactors
 from fwnet.nn.pool import PoolP
 from fwnet.nn.unrolled import Activation, Exponent, StepSizes, Unrolled, harmonic_step_sizes
 
@@ -11,7 +11,6 @@ __all__ = [
     "FWCell",
     "LineSearch",
     "PoolP",
-    "Search",
     "StepFactors",
     "StepSizes",
     "Unrolled",
