@@ -32,6 +32,7 @@ NAMES = (  # as on the command line; each has a file of that name
     "denoise-depth",
     "denoise-form",
     "denoise-shipped",
+    "denoise-photos",
     "upscale-table",
     "upscale-ablation",
     "upscale-exponent",

@@ -14,7 +14,7 @@ from fwnet.experiments.runs import Job, Record
 
 EXPONENTS = (1.0, 1.2, 1.3, 1.6, 2.0, 3.0)
 RADII = (1.0, 2.5, 5.0, 10.0)
-SEEDS = 1
+SEEDS = 4
 UNITS = (1.0, 0.01, 100.0)  # one after the other: the result must not depend on it
 P, RADIUS, DOUBTED = "learned p", "learned radius by the true one", "share with a warning"
 TRIALS = "trials"
