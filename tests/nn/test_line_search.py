@@ -110,6 +110,10 @@ def test_wrong_settings_are_named():
         FWNet(5, 8, 2, line_search="exact", free_entries=2)
     with pytest.raises(ValueError, match=r"defaults of step_sizes.*got \[0\.5, 0\.5\], None"):
         FWNet(5, 8, 2, line_search="exact", step_sizes=[0.5, 0.5])
+    with pytest.raises(ValueError, match=r"defaults of .*smoothing.*got None, None, 0\.5, False"):
+        FWNet(5, 8, 2, line_search="exact", smoothing=0.5)
+    with pytest.raises(ValueError, match="free_entries needs a line search, got 2"):
+        FWNet(5, 8, 2, free_entries=2)
 
 
 def test_repr_tells_the_search():

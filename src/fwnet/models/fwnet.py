@@ -115,6 +115,8 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
         }
         self.steps: Unrolled
         if line_search is None:
+            if free_entries:
+                raise ValueError(f"free_entries needs a line search, got {free_entries}")
             self.steps = Unrolled(
                 num_layers,
                 step_sizes=step_sizes,
@@ -125,10 +127,11 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
                 **common,
             )
         else:
-            if step_sizes is not None or convex_set is not None or linear_output or not skip:
+            unused = (step_sizes, convex_set, smoothing, linear_output, skip)
+            if unused != (None, None, 0, False, True):
                 raise ValueError(
-                    "a line search needs the defaults of step_sizes, convex_set, linear_output and "
-                    f"skip, got {step_sizes}, {convex_set}, {linear_output} and {skip}"
+                    "a line search needs the defaults of step_sizes, convex_set, smoothing, "
+                    f"linear_output and skip, got {', '.join(map(str, unused))}"
                 )
             self.steps = LineSearch(
                 num_layers, line_search=line_search, free_entries=free_entries, **common
