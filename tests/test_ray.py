@@ -142,7 +142,7 @@ def test_bad_rows_are_counted(engine, folder):
     report = encode_folder("data", "many", engine=engine, warn=lines.append, **OPTIONS)
     assert report.counts == {"certified": 79, "not finite, with NaN as code": 1}
     assert "2.npy must be finite" in lines[0]
-    with pytest.raises(EncodeError, match="in 1 rows, the first of them row 5"):
+    with pytest.raises(EncodeError, match="in 1 of its rows, the first of them row 5"):
         encode_folder("data", "strict", engine=engine, strict=True, **OPTIONS)
 
 

@@ -169,7 +169,7 @@ def test_bad_rows_are_counted_and_have_no_code(folder):
     assert report.counts == {"certified": 40, "not finite, with NaN as code": 2}
     assert report.largest_gap <= 1e-8
     (line,) = lines
-    assert "b.npy must be finite, got NaN, infinite or missing values in 2 rows" in line
+    assert "b.npy must be finite, got NaN, infinite or missing values in 2 of its rows" in line
     assert "the first of them row 3 (counted from 0); their codes are NaN" in line
     codes = np.load("codes/b.npy")
     assert [*np.flatnonzero(np.isnan(codes).any(1))] == [3, 17]
@@ -178,8 +178,12 @@ def test_bad_rows_are_counted_and_have_no_code(folder):
     np.save("good.npy", rows[good])
     encode_file("good.npy", "one.npy", **SETTINGS)
     np.testing.assert_array_equal(codes[good], np.load("one.npy"))
-    with pytest.raises(EncodeError, match="in 2 rows, the first of them row 3"):
+    with pytest.raises(EncodeError, match="in 2 of its rows, the first of them row 3"):
         encode_folder("data", "strict", strict=True, **SETTINGS)
+    lines.clear()
+    encode_folder("data", "several", shard_rows=5, warn=lines.append, **SETTINGS)
+    (again,) = lines
+    assert again == line
 
 
 def test_columns_are_chosen_and_kept(table):
@@ -252,8 +256,9 @@ def test_force_removes_what_an_earlier_run_wrote(folder):
     [
         ("nosuch/*.npy", "codes", r"got none in nosuch/\*.npy"),
         ("nosuch.npy", "codes", "nosuch.npy does not exist"),
+        ("nosuch", "codes", "nosuch does not exist"),
         ("empty", "codes", "expected files that end in .npy or .parquet, got none in empty"),
-        ("data", "data", "codes must go into a folder of their own, got data"),
+        ("data", "data", "codes must go into a folder of their own, got .*data"),
         ("data", "taken", "taken must be empty or hold an earlier encoding, got 'mine.txt'"),
         ("mixed", "codes", "b.npy must have 6 columns of float64, as .*a.npy has, got 5 columns"),
         ("nosuch://data", "codes", "cannot open nosuch://data: "),
@@ -267,6 +272,31 @@ def test_bad_places_are_refused(folder, data, output, message):
     np.save("mixed/b.npy", np.ones((3, 5)))
     with pytest.raises(FwnetError, match=message):
         encode_folder(data, output, **SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("data", "place"), [("data", "data"), ("data/a.npy", "data"), ("data", "codes")]
+)
+def test_certificates_take_the_place_of_nothing(folder, data, place):
+    before = contents(folder)
+    with pytest.raises(EncodeError, match=f"certificates must go into .* own, got .*{place}"):
+        encode_folder(data, "codes", certificates=place, **SETTINGS)
+    (folder / "mine").mkdir()
+    np.save("mine/a.npy", np.ones(3))
+    with pytest.raises(EncodeError, match=r"a\.npy exists; overwrite it with --force"):
+        encode_folder(data, "codes", certificates="mine", **SETTINGS)
+    assert {**before, "mine/a.npy": (folder / "mine" / "a.npy").read_bytes()} == contents(folder)
+    assert np.load("mine/a.npy").shape == (3,)
+
+
+def test_certificates_of_files_that_differ_in_kind_alone(folder):
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    x = np.load("data/a.npy")
+    pq.write_table(pa.table({f"x{i}": column for i, column in enumerate(x.T)}), "data/a.parquet")
+    with pytest.raises(EncodeError, match=r"certificates must have its own name, got a\.npy twice"):
+        encode_folder("data/a.*", "codes", certificates="why", **SETTINGS)
 
 
 @pytest.mark.parametrize("kind", ["npy", "parquet"])

@@ -108,6 +108,8 @@ def open_rows(
             order. Default: all that are not kept.
         keep: Columns of a parquet file that go with the codes as they are.
     """
+    if not path.suffix and not path.exists():  # meant as a folder
+        raise EncodeError(f"{path} does not exist")
     check_suffix(path)
     if path.suffix != ".parquet" and (columns or keep):
         raise EncodeError(f"columns have names in .parquet files alone, got {path}")

@@ -55,6 +55,11 @@ class RowRange:
     name: str
     stamp: tuple[Any, ...]  # of the source when it was found
 
+    @property
+    def proof(self) -> str:
+        """The name of the file for their certificates."""
+        return str(PurePosixPath(self.name).with_suffix(".npy"))
+
 
 def encode_folder(
     data: str | Path,
@@ -127,12 +132,15 @@ def encode_folder(
     proofs = None if certificates is None else Store.at(certificates)
     results = [folder.store, *([proofs] if proofs else [])]
     inputs, names = find_files(str(data), lambda name: name.endswith(SUFFIXES), results)
-    if str(inputs) == str(folder.store):
-        raise EncodeError(f"codes must go into a folder of their own, got {output}")
+    taken = {str(inputs)}
+    for what, store in zip(("codes", "certificates"), results, strict=False):
+        if str(store) in taken:
+            raise EncodeError(f"{what} must go into a folder of their own, got {store}")
+        taken.add(str(store))
     if not names:
         raise EncodeError(f"expected files that end in {' or '.join(SUFFIXES)}, got none in {data}")
-    if keep and not all(name.endswith(".parquet") for name in names):
-        raise EncodeError(f"columns are kept in .parquet files alone, got {names[0]}")
+    if keep and (others := [name for name in names if not name.endswith(".parquet")]):
+        raise EncodeError(f"columns are kept in .parquet files alone, got {others[0]}")
     chosen = engine.choose_device(device)
     try:
         sources = _open_all(inputs, names, columns, keep, progress)
@@ -156,7 +164,7 @@ def encode_folder(
             **coder.identity,
         }
         with folder.locked():
-            folder.begin(identity, ranges, resume=resume, force=force)
+            folder.begin(identity, ranges, proofs, resume=resume, force=force)
             records = folder.records(ranges)
             rows_resumed = sum(record["rows"] for record in records.values())
             work = CodeRange(
@@ -245,8 +253,7 @@ class CodeRange:
             raise EncodeError(_bad_line(source.path, part.first + bad[0], len(bad)))
         codes, certificates = self.coder.code_any(rows)
         if self.certificates is not None:
-            name = str(PurePosixPath(part.name).with_suffix(".npy"))
-            self.certificates.write(name, lambda file: np.save(file, certificates))
+            self.certificates.write(part.proof, lambda file: np.save(file, certificates))
 
         def write(file: BinaryIO) -> None:
             if part.name.endswith(".npy"):
@@ -288,7 +295,13 @@ class CodesFolder:
             yield
 
     def begin(
-        self, identity: dict[str, Any], ranges: list[RowRange], *, resume: bool, force: bool
+        self,
+        identity: dict[str, Any],
+        ranges: list[RowRange],
+        proofs: Store | None,
+        *,
+        resume: bool,
+        force: bool,
     ) -> None:
         """Continue an encoding of the same identity, or start one; raise without consent."""
         self.store.remove_unfinished()
@@ -305,6 +318,8 @@ class CodesFolder:
             raise EncodeError(
                 f"{self.store} holds {state}: continue it with --resume, or start over with --force"
             )
+        if proofs is not None:
+            _check_proofs(proofs, ranges, force)
         for name in found["names"] if found else ():
             self.store.remove(name)
         self.store.remove(DONE)
@@ -381,26 +396,40 @@ def _ranges(names: list[str], sources: list[RowFile], size: int) -> list[RowRang
     return found
 
 
+def _check_proofs(proofs: Store, ranges: list[RowRange], force: bool) -> None:
+    """Raise if a file of certificates would take the place of another."""
+    wanted = Counter(one.proof for one in ranges)
+    if twice := [name for name, times in wanted.items() if times > 1]:
+        raise EncodeError(
+            f"every file of certificates must have its own name, got {twice[0]} twice"
+        )
+    if not force and (there := [name for name in proofs.names() if name in wanted]):
+        raise EncodeError(f"{proofs.file(there[0])} exists; overwrite it with --force")
+
+
 def _warn_of_bad_rows(
     inputs: Store,
     ranges: list[RowRange],
     records: dict[str, dict[str, Any]],
     warn: Callable[[str], object],
 ) -> None:
+    """Warn once for every file that has bad rows."""
+    firsts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for one in ranges:
         record = records[one.name]
         if "first_bad_row" in record:
-            count = record["counts"][BAD_WORDS]
-            path = inputs.file(one.source)
-            warn(
-                f"Warning: {_bad_line(path, record['first_bad_row'], count)}; their codes are NaN."
-            )
+            firsts.setdefault(one.source, record["first_bad_row"])
+            counts[one.source] += record["counts"][BAD_WORDS]
+    for name, first in firsts.items():
+        line = _bad_line(inputs.file(name), first, counts[name])
+        warn(f"Warning: {line}; their codes are NaN.")
 
 
 def _bad_line(path: object, first: int, count: int) -> str:
     return (
-        f"{path} must be finite, got NaN, infinite or missing values in {count} rows, the first of "
-        f"them row {first} (counted from 0)"
+        f"{path} must be finite, got NaN, infinite or missing values in {count} of its rows, the "
+        f"first of them row {first} (counted from 0)"
     )
 
 
