@@ -431,7 +431,7 @@ class TestFolder:
         ]
         assert lines[-1] == "written to codes"
         bad, uncertified = result.stderr.splitlines()
-        assert "b.npy must be finite, got NaN, infinite or missing values in 1 rows" in bad
+        assert "b.npy must be finite, got NaN, infinite or missing values in 1 of its rows" in bad
         assert uncertified == "Warning: 1 of 40 rows are not certified."
         again = encode("data", "-o", "codes/", "--resume")
         assert again.stdout.splitlines()[0] == "40 rows in 2 files, 40 of them from before"

@@ -121,6 +121,13 @@ def test_exact_codes_are_the_unit():
     assert 2.0 ** search.unit(1 / 1.5) == pytest.approx(4.0, rel=1e-4)
 
 
+def test_signals_without_a_code_do_not_count_for_the_unit():
+    x = torch.zeros(300, 3, dtype=torch.float64)
+    x[-1, 0] = 4.0
+    search = BallSearch(x, torch.eye(3, dtype=torch.float64), torch.arange(3))
+    assert search.unit(0.5) == pytest.approx(2.0)
+
+
 @given(slope=st.floats(0.01, 100.0))
 def test_the_reach_of_a_line(slope):
     assert _reach(lambda distance: slope * distance, 0.1) == pytest.approx(1 / slope)
@@ -165,3 +172,9 @@ class TestLpCoder:
     def test_zeros(self):
         with pytest.raises(ValueError, match="samples that are all 0"):
             LpCoder(np.eye(3), radius="learn").fit(np.zeros((5, 3)))
+
+    def test_atoms_that_see_no_sample(self):
+        x = np.random.default_rng(0).standard_normal((5, 3)) * [1, 1, 0]
+        for atoms in (np.eye(3)[2:], np.zeros((2, 3))):
+            with pytest.raises(ValueError, match="samples that are all orthogonal to the atoms"):
+                LpCoder(atoms, radius="learn").fit(x)

@@ -198,9 +198,10 @@ class BallSearch:
     def unit(self, inverse: float) -> float:
         """Return log2 of the median norm of exact codes, which makes the search unit-free."""
         if inverse not in self._units:
-            p, x = exponent_of(inverse), self.x[:ROWS_FOR_UNIT]
+            p, x = exponent_of(inverse), self.x[(self.x @ self.dictionary).any(-1)]
             huge = LpBall(p, self._huge_radius())
-            norms = lp_norm(solve(x, self.dictionary, huge, tol=1e-4, warn=False).code, p)
+            code = solve(x[:ROWS_FOR_UNIT], self.dictionary, huge, tol=1e-4, warn=False).code
+            norms = lp_norm(code, p)
             self._units[inverse] = math.log2(float(norms[norms > 0].median()))
         return self._units[inverse]
 
@@ -313,6 +314,10 @@ class BallSearch:
         return replace(learned, doubts=tuple(doubts))
 
     def _huge_radius(self) -> float:
+        if not (self.x @ self.dictionary).any():
+            raise ValueError(
+                "p or radius cannot be learned from samples that are all orthogonal to the atoms"
+            )
         return 1e6 * float(self.x.norm()) / float(self.dictionary.norm())
 
     def _try(self, inverse: float, radius: float) -> None:
@@ -350,7 +355,7 @@ def learn_ball(
 ) -> LearnedBall:
     """min_{p, c} Σ (x_i − (D z)_i)² over held-out entries i, z the code of the other entries.
 
-    At most 400 rows are used. p in (1, 1.04) and above 10 is not tried.
+    At most 400 rows are used. p in (1, 1.04) and above 5 is not tried.
 
     Args:
         x: Signals, (count, n), at least two rows of two entries.
@@ -371,6 +376,7 @@ def learn_ball(
     (1.0, ())
     """
     check_learnable(x)
+    check_ball(p, radius)
     learn_p, fixed = p == LEARN, None if radius == LEARN else float(radius)
     inverses = GRID if learn_p else (1 / float(p),)
     generator = torch.Generator().manual_seed(seed)
@@ -456,7 +462,7 @@ def norm_spread(x: Tensor) -> float:
 
 def check_learnable(x: Tensor) -> None:
     """Raise if entries of signals cannot be held out, or if all are 0."""
-    if min(x.shape) < 2:
+    if x.ndim != 2 or min(x.shape) < 2:
         raise ValueError(
             "p or radius can be learned from at least 2 samples of 2 features, got "
             f"{tuple(x.shape)}"
