@@ -37,9 +37,10 @@ def test_noise_far_from_black_and_white_changes_nothing():
     torch.testing.assert_close(unclipped(denoised, noisy), denoised, rtol=0, atol=1e-6)
 
 
-def test_images_without_noise_stay_as_they_are():
-    image = torch.linspace(0, 1, 64).expand(1, 3, 8, 64)
-    torch.testing.assert_close(unclipped(image, image), image, rtol=0, atol=1e-6)
+def test_images_without_noise_stay_exactly_as_they_are():
+    image = torch.linspace(0, 1, 64).pow(4).expand(1, 3, 8, 64)
+    assert torch.equal(unclipped(image, image), image)
+    assert torch.equal(unclipped(1 - image, 1 - image), 1 - image)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 3, 2, 5), (1, 1, 40, 3)])

@@ -29,7 +29,8 @@ def unclipped(denoised: Tensor, noisy: Tensor) -> Tensor:
     denoised = denoised.clamp(0, 1)
     noise = _mean_around((noisy - denoised).square()).sqrt()
     dark = denoised * _share_of_mean(noise / denoised.clamp(min=1e-6))
-    return 1 - (1 - dark) * _share_of_mean(noise / (1 - denoised).clamp(min=1e-6))
+    bright = _share_of_mean(noise / (1 - denoised).clamp(min=1e-6))
+    return dark + (1 - dark) * (1 - bright)  # exactly the image where there is no noise
 
 
 def _share_of_mean(ratio: Tensor) -> Tensor:
