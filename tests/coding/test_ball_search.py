@@ -134,6 +134,21 @@ def test_the_reach_of_a_line(slope):
     assert _reach(lambda distance: 0.5 if distance < 1 else None, 0.1) < 1
 
 
+@pytest.mark.parametrize(
+    ("x", "dictionary", "options", "message"),
+    [
+        (torch.ones(5), torch.eye(5), {}, r"2 samples of 2 features, got \(5,\)"),
+        (torch.full((5, 3), torch.nan), torch.eye(3), {}, "finite samples, got NaN"),
+        (torch.ones(5, 3), torch.ones(2, 3), {}, "n = 3, the length of x.*pass its transpose"),
+        (torch.ones(5, 3), torch.eye(3), {"p": "known"}, "p must be in .* or 'learn', got 'known'"),
+        (torch.ones(5, 3), torch.eye(3), {"radius": -1.0}, "radius must be > 0 and finite, got -1"),
+    ],
+)
+def test_says_what_was_expected(x, dictionary, options, message):
+    with pytest.raises(ValueError, match=message):
+        learn_ball(x, dictionary, **options)
+
+
 class TestLpCoder:
     def test_learns_saves_and_forgets(self, tmp_path):
         x, dictionary, _ = planted(2.0, 1.5, count=60)

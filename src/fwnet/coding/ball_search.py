@@ -20,6 +20,7 @@ from fwnet.functional import lp_norm, value_of
 from fwnet.hardware import widest_dtype
 from fwnet.sets import LpBall
 from fwnet.solvers import solve
+from fwnet.solvers.arguments import checked_problem
 
 LEARN = "learn"
 LEARNED = ("p_interval_", "radius_interval_", "doubts_")  # attributes of an estimator
@@ -383,6 +384,7 @@ def learn_ball(
     chosen = torch.randperm(len(x), generator=generator)[:LARGEST_SAMPLE].to(x.device)
     folds = random_folds(x.shape[1], generator).to(x.device)
     x, dictionary = (one.to(widest_dtype(one.device)) for one in (x[chosen], dictionary))
+    checked_problem(x, dictionary, None)
     num_steps = len(inverses) + 3
     search = BallSearch(x, dictionary, folds, fixed, tol)
     for step, inverse in enumerate(inverses):
@@ -461,12 +463,14 @@ def norm_spread(x: Tensor) -> float:
 
 
 def check_learnable(x: Tensor) -> None:
-    """Raise if entries of signals cannot be held out, or if all are 0."""
+    """Raise if entries of signals cannot be held out, are not finite, or are all 0."""
     if x.ndim != 2 or min(x.shape) < 2:
         raise ValueError(
             "p or radius can be learned from at least 2 samples of 2 features, got "
             f"{tuple(x.shape)}"
         )
+    if not x.isfinite().all():
+        raise ValueError("p or radius can be learned from finite samples, got NaN or infinity")
     if not x.any():
         raise ValueError("p or radius cannot be learned from samples that are all 0")
 
