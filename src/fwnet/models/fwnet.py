@@ -127,11 +127,12 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
                 **common,
             )
         else:
-            unused = (step_sizes, convex_set, smoothing, linear_output, skip)
-            if unused != (None, None, 0, False, True):
+            given = step_sizes is not None or convex_set is not None
+            if given or smoothing or linear_output or not skip:
                 raise ValueError(
                     "a line search needs the defaults of step_sizes, convex_set, smoothing, "
-                    f"linear_output and skip, got {', '.join(map(str, unused))}"
+                    f"linear_output and skip, got {step_sizes}, {convex_set}, {smoothing}, "
+                    f"{linear_output} and {skip}"
                 )
             self.steps = LineSearch(
                 num_layers, line_search=line_search, free_entries=free_entries, **common
