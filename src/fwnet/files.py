@@ -24,6 +24,12 @@ def why_not_writable(path: Path) -> str | None:
     return None
 
 
+def temporary_name(name: str) -> str:
+    """Return a name, different every time, for a file that is not complete yet."""
+    # Shortened, so that it is never longer than a name may be.
+    return f".{name[:40]}-{secrets.token_hex(4)}.tmp"
+
+
 def write_whole(path: Path, content: str | bytes | Callable[[BinaryIO], object]) -> None:
     """Write a file through a temporary one: a kill leaves the old file or the new one.
 
@@ -31,8 +37,7 @@ def write_whole(path: Path, content: str | bytes | Callable[[BinaryIO], object])
         path: The file to write or replace.
         content: Text (UTF-8), bytes, or a function that writes to the open file.
     """
-    # Shortened, so that the temporary name is never longer than a name may be.
-    temporary = path.with_name(f".{path.name[:40]}-{secrets.token_hex(4)}.tmp")
+    temporary = path.with_name(temporary_name(path.name))
     try:
         with temporary.open("xb+") as file:
             if callable(content):

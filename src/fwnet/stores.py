@@ -11,7 +11,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from fwnet.errors import FwnetError
-from fwnet.files import TEMPORARY_NAME, write_whole
+from fwnet.files import TEMPORARY_NAME, temporary_name, write_whole
 
 # Stores in which a file appears when it is complete. In others it gets its name when it is.
 WHOLE_OBJECTS = {"abfs", "az", "gcs", "gs", "memory", "s3", "s3a"}
@@ -57,8 +57,10 @@ class StoredFile:
     def write(self, content: bytes | Callable[[BinaryIO], object]) -> None:
         """Write the file so that others see all of it or nothing."""
         protocols = {self.fs.protocol} if isinstance(self.fs.protocol, str) else {*self.fs.protocol}
-        written = self.location if protocols & WHOLE_OBJECTS else f"{self.location}.tmp"
-        self.fs.makedirs(self.location.rpartition("/")[0], exist_ok=True)
+        folder, written = self.location.rpartition("/")[0], self.location
+        if not protocols & WHOLE_OBJECTS:
+            written = f"{folder}/{temporary_name(self.name)}"
+        self.fs.makedirs(folder, exist_ok=True)
         with self.fs.open(written, "wb") as file:
             content(file) if callable(content) else file.write(content)
         if written != self.location:

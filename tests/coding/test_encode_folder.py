@@ -10,6 +10,7 @@ from fwnet.coding import EncodeError, encode_file, encode_folder
 from fwnet.coding.encode_folder import CodeRange
 from fwnet.engine import Lost, OneProcess
 from fwnet.errors import FwnetError
+from fwnet.stores import Store
 
 SETTINGS = {"p": 1.3, "radius": 1.0, "device": "cpu"}
 
@@ -331,3 +332,24 @@ def test_a_store_far_away_with_half_a_file(folder):
             encode_folder("memory://bucket", "codes", **SETTINGS)
     finally:
         fs.rm("/bucket", recursive=True)
+
+
+def test_a_store_that_shows_unfinished_files(folder, monkeypatch):
+    """There, a file gets its name when it is whole, and what a dead process left is removed."""
+    monkeypatch.setattr("fwnet.stores.WHOLE_OBJECTS", set())
+    store = Store.at("memory://bucket/out")
+
+    def dies(file):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    try:
+        store.write("a", b"old")
+        store.write("a", b"whole")
+        with pytest.raises(KeyboardInterrupt):
+            store.write("a", dies)
+        assert store.read("a") == b"whole"
+        store.remove_unfinished()
+        assert store.names() == ["a"]
+    finally:
+        store.fs.rm("/bucket", recursive=True)
