@@ -351,3 +351,15 @@ def test_soft_threshold_minimizes_its_objective(u, threshold):
     at_zero = z == 0
     assert (u[at_zero].abs() <= threshold).all()
     torch.testing.assert_close((z + threshold * z.sign())[~at_zero], u[~at_zero])
+
+
+def test_anomaly_mode_reads_tensors_and_refuses_invalid_ones():
+    """Outside of it a tensor is never read, and an invalid one gives NaN."""
+    u = torch.tensor([3.0, -4.0])
+    assert fwnet.pool_p(u, torch.tensor(0.5)).isnan().all()
+    with torch.autograd.set_detect_anomaly(True, check_nan=False):
+        torch.testing.assert_close(fwnet.pool_p(u, torch.tensor(2.0)), fwnet.pool_p(u, 2.0))
+        with pytest.raises(ValueError, match=r"p must be in \[1, inf\], got tensor\(0.5"):
+            fwnet.pool_p(u, torch.tensor(0.5))
+        with pytest.raises(ValueError, match=r"radius must be > 0 and finite, got tensor\(-1"):
+            fwnet.pool_p(u, 2.0, torch.tensor(-1.0))

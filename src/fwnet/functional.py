@@ -37,7 +37,8 @@ def pool_p(
     Args:
         u: Any floating-point tensor. Half precision is computed in float32.
         p: The exponent, in [1, ∞]: a float or a 0-dim tensor. A tensor is never read back from
-            its device, so an invalid one gives NaN instead of an error. Under `torch.compile` one
+            its device, so an invalid one gives NaN instead of an error; within
+            `torch.autograd.detect_anomaly()` it is read and refused. Under `torch.compile` one
             graph serves all values of a tensor p.
         radius: The radius of the ball, > 0: a float or a 0-dim tensor (as for p).
         dim: The axis of a row (default: the last).
@@ -118,7 +119,7 @@ def frank_wolfe_step(
                 f"{name} must have the shape and dtype of a, {tuple(a.shape)} {a.dtype}, "
                 f"got {tuple(other.shape)} {other.dtype}"
             )
-    if _is_number("step_size", step_size) and not 0 <= step_size <= 1:
+    if _is_readable("step_size", step_size) and not 0 <= step_size <= 1:
         raise ValueError(f"step_size must be in [0, 1], got {step_size!r}")
     step, excess, radius = (_as_scalar(value, a) for value in (step_size, excess, radius))
     return kernels.run(a, b, z, step, excess, radius, float(eps), dim, overwrite_z=overwrite_z)
@@ -211,19 +212,19 @@ def shrink(v: Tensor, radius: float | Tensor, free_entries: int = 0) -> Tensor:
 
 def check_exponent(p: float | Tensor) -> None:
     """Raise unless p is in [1, ∞]. For a tensor only shape and dtype are checked."""
-    if _is_number("p", p) and not p >= 1:
+    if _is_readable("p", p) and not p >= 1:
         raise ValueError(f"p must be in [1, inf], got {p!r}")
 
 
 def check_radius(radius: float | Tensor) -> None:
     """Raise unless radius is a finite number > 0. For a tensor only shape and dtype are checked."""
-    if _is_number("radius", radius) and not 0 < radius < math.inf:
+    if _is_readable("radius", radius) and not 0 < radius < math.inf:
         raise ValueError(f"radius must be > 0 and finite, got {radius!r}")
 
 
 def check_eps(eps: float) -> None:
     """Raise unless eps is 0 or a finite number >= 1e-30."""
-    if not _is_number("eps", eps) or not (eps == 0 or 1e-30 <= eps < math.inf):
+    if not _is_readable("eps", eps) or not (eps == 0 or 1e-30 <= eps < math.inf):
         raise ValueError(f"eps must be 0, or finite and >= 1e-30, got {eps!r}")
 
 
@@ -247,14 +248,17 @@ def _check_unit(
     u: Tensor, name: str, excess: float | Tensor, radius: float | Tensor, dim: int, eps: float
 ) -> None:
     check_rows(name, u, dim, allow_scalar=True)
-    if _is_number("excess", excess) and not excess >= 0:
+    if _is_readable("excess", excess) and not excess >= 0:
         raise ValueError(f"excess must be p - 1 >= 0, got {excess!r}")
     check_radius(radius)
     check_eps(eps)
 
 
-def _is_number(name: str, value: object) -> bool:
-    """Return True for a number and False for a 0-dim tensor; raise for anything else."""
+def _is_readable(name: str, value: object) -> bool:
+    """Return True for a number and False for a 0-dim tensor; raise for anything else.
+
+    In torch's anomaly mode, which is for finding mistakes, a tensor is read as well.
+    """
     if isinstance(value, Real):
         return True
     if not isinstance(value, Tensor):
@@ -265,7 +269,7 @@ def _is_number(name: str, value: object) -> bool:
         )
     if not value.is_floating_point():
         raise TypeError(f"{name} must be a floating-point tensor, got {value.dtype}")
-    return False
+    return not torch.compiler.is_compiling() and torch.is_anomaly_enabled()
 
 
 def _as_scalar(value: float | Tensor, like: Tensor) -> Tensor:
