@@ -145,8 +145,8 @@ FAULTS = [
     ),
     Fault(
         "functional.py",
-        '_is_number("p", p) and not p >= 1',
-        '_is_number("p", p) and p < 1',
+        '_is_readable("p", p) and not p >= 1',
+        '_is_readable("p", p) and p < 1',
         "tests/test_functional.py::test_arguments_that_cannot_be_right",
     ),
     Fault(
