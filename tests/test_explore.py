@@ -118,6 +118,7 @@ def test_the_command_learns_and_saves_a_dictionary(tmp_path, monkeypatch):
         (np.ones((20, 3)), ["--rows", "3"], "rows must be an integer >= 8, got 3"),
         (np.ones((20, 3)), ["--components", "0"], "n_components must be an integer >= 1, got 0"),
         (np.ones((20, 3)), ["-d", "x.npy"], "must have shape"),
+        (np.ones((20, 3)), ["--save-dictionary", "x.npy"], "its own path, got x.npy twice"),
     ],
 )
 def test_bad_input_is_told_in_one_line(values, arguments, message, tmp_path, monkeypatch):

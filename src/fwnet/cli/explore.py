@@ -69,6 +69,9 @@ def _explore(data: Path, output: Path, save_dictionary: Path | None, **options: 
                 raise EncodeError(f"expected a file that ends in {suffix}, got {path}")
             if path is not None and not path.parent.is_dir():
                 raise EncodeError(f"{path.parent} is not a folder")
+        inputs = [path.resolve() for path in (data, options["dictionary"]) if path is not None]
+        if save_dictionary is not None and save_dictionary.resolve() in inputs:
+            raise EncodeError(f"every file must have its own path, got {save_dictionary} twice")
         with progress_bar() as progress:
             found = explore(data, **options, progress=progress)
         write_page(found, output)
