@@ -461,6 +461,7 @@ class TestFolder:
             (["-o", "codes", "--engine", "dask"], "engine must be local or ray, got 'dask'"),
             (["-o", "codes", "--address", "auto"], "--address needs --engine ray, got"),
             (["-o", "codes.npy", "--engine", "ray"], "--engine ray writes a folder, got the file"),
+            (["-o", "codes.npy", "--address", "auto"], "--address auto writes a folder, got the"),
             (["-o", "codes", "--engine", "ray"], "fwnet.ray needs Ray: pip install '.[ray]' in"),
         ],
     )

@@ -173,8 +173,9 @@ def _encode(
                     progress=progress,
                     warn=say,
                 )
-        elif engine != "local":
-            raise ValueError(f"--engine {engine} writes a folder, got the file {output}")
+        elif engine != "local" or address is not None:
+            given = f"--address {address}" if engine == "local" else f"--engine {engine}"
+            raise ValueError(f"{given} writes a folder, got the file {output}")
         else:
             report = encode_file(data, output, **options, progress=progress)
     _print_report(report)

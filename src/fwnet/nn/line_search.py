@@ -41,11 +41,12 @@ class StepFactors(nn.Module):
 class LineSearch(Unrolled):
     """r = x − Dz,   u = W_0 r,   d = s(u) − z,   γ = a_t·⟨r, Dd⟩/‖Dd‖²,   z ← z + γ·d.
 
-    γ minimizes ‖r − γDd‖² for every sample; training changes W_0, D and the factors a_t, which are
-    shared by all layers. There are two kinds of search:
+    γ minimizes ‖r − γDd‖² for every sample; training changes W_0 and D, which all layers share, and
+    the factors a_t. There are two kinds of search:
 
-    * "exact": γ is kept in [0, 1], so that z stays in the ball (the largest, if radii are learned).
-      With W_0 = −Dᵀ and a_t = 1 this is the Frank-Wolfe algorithm with `ShortStep`.
+    * "exact": γ is kept in [0, 1], so that z stays in the ball (the largest, if radii are learned),
+      except for free entries. With "pool_p", W_0 = −Dᵀ and a_t = 1 this is the Frank-Wolfe
+      algorithm with `ShortStep`.
     * "conjugate": d is first made conjugate to the directions of all earlier layers, ⟨Dd, Dd'⟩ = 0,
       so that no layer undoes the work of another. z can leave the ball. In a large ball with
       "shrink" this is the method of conjugate gradients.
