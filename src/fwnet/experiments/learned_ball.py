@@ -151,8 +151,8 @@ EXPERIMENT = Experiment(
         ),
     ),
     columns="true radius",
-    note="400 signals of 48 entries, 16 atoms, noise of 5 % of the signals' root mean square; one "
-    "data set per ball, in the units 1, 0.01 and 100 by turns. Codes are projections of "
+    note="400 signals of 48 entries, 16 atoms, noise of 5 % of the signals' root mean square; four "
+    "data sets per ball, in the units 1, 0.01 and 100 by turns. Codes are projections of "
     "y ~ N(0, 1) onto the ball. Where most y are inside already (p = 1.2 to 3 at radius 10, "
     "p = 2 and 3 at radius 5), hardly a code was made by the ball.",
 )
