@@ -198,6 +198,10 @@ def shrink(v: Tensor, radius: float | Tensor, free_entries: int = 0) -> Tensor:
     >>> shrink(torch.tensor([3.0, -2.0, 1.0]), radius=3.0, free_entries=1)
     tensor([ 3., -1.,  0.])
     """
+    check_rows("v", v)
+    check_radius(radius)
+    if not isinstance(free_entries, int) or free_entries < 0:
+        raise ValueError(f"free_entries must be an integer >= 0, got {free_entries!r}")
     magnitudes = v.abs()
     ordered = magnitudes.sort(-1, descending=True).values
     counts = torch.arange(1, v.shape[-1] + 1, device=v.device)

@@ -119,3 +119,12 @@ def test_wrong_settings_are_named():
 def test_repr_tells_the_search():
     network = FWNet(5, 8, 2, line_search="conjugate", activation="shrink", free_entries=2)
     assert "T=2, shrink, radius=1, conjugate, free_entries=2" in repr(network)
+
+
+@pytest.mark.parametrize(
+    ("radius", "free_entries", "message"),
+    [(-1.0, 0, "radius must be > 0"), (1.0, -2, "free_entries must be an integer >= 0, got -2")],
+)
+def test_shrink_refuses_bad_arguments(radius, free_entries, message):
+    with pytest.raises(ValueError, match=message):
+        shrink(torch.ones(3), radius, free_entries)

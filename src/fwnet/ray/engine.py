@@ -162,6 +162,8 @@ def _check_answers(address: str) -> None:
     """Raise if nobody listens at host:port; Ray would wait for minutes."""
     host, colon, port = address.rpartition("//")[2].rpartition(":")
     if colon:
+        if not port.isdigit():
+            raise ValueError(f"expected a number after the colon of {address}, got {port!r}")
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
 
 
