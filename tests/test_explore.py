@@ -92,6 +92,17 @@ def test_noise_is_not_recommended(tmp_path):
     assert "look like noise" in recommendation(found)[0]
 
 
+def test_data_that_do_not_tell_p_say_so(tmp_path):
+    """Codes of all lengths: many balls hold them."""
+    rng = np.random.default_rng(0)
+    dictionary = rng.standard_normal((12, 4))
+    np.save(tmp_path / "x.npy", rng.standard_normal((ROWS, 4)) @ dictionary.T)
+    np.save(tmp_path / "D.npy", dictionary)
+    found = explore(tmp_path / "x.npy", tmp_path / "D.npy", normalize=False, device="cpu")
+    assert any("may be anything" in doubt for doubt in found.learned.doubts)
+    assert "They do not tell more closely" in " ".join(recommendation(found))
+
+
 def test_the_command_learns_and_saves_a_dictionary(tmp_path, monkeypatch):
     parquet, table = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)

@@ -233,17 +233,18 @@ def recommendation(found: Exploration) -> list[str]:
             f"Take p = {ball.p:.2f} and radius = {ball.radius:.3g}. These codes predict held-out "
             f"entries best and explain {explained:.0%} of their variance; they have {kind}."
         )
+    wide = [doubt for doubt in ball.doubts if "may be anything" in doubt]
+    closely = " They do not tell more closely: other balls of this range serve as well."
     lines.append(
         f"The data allow p from {low_p:.2f} to {high_p:.2f} and a radius from {low:.3g} to "
-        f"{high:.3g}."
+        f"{high:.3g}.{closely if wide else ''}"
     )
     if found.normalized:
         lines.append(
             f"Norms of the signals are between {found.norms[0]:.3g} and {found.norms[1]:.3g} (10th "
             "and 90th percentile). Every signal was divided by its norm; divide yours as well."
         )
-    # The intervals stand above already.
-    lines += [f"Doubt: {doubt}." for doubt in ball.doubts if "may be anything" not in doubt]
+    lines += [f"Doubt: {doubt}." for doubt in ball.doubts if doubt not in wide]
     sparse, best = (
         min(cells, key=lambda cell: cell.error)
         for cells in ([cell for cell in found.cells if cell.p == 1], found.cells)

@@ -193,3 +193,8 @@ class TestLpCoder:
         for atoms in (np.eye(3)[2:], np.zeros((2, 3))):
             with pytest.raises(ValueError, match="samples that are all orthogonal to the atoms"):
                 LpCoder(atoms, radius="learn").fit(x)
+
+
+def test_an_array_is_refused():
+    with pytest.raises(TypeError, match="signals must be a tensor, got ndarray"):
+        learn_ball(np.ones((4, 3)), torch.ones(3, 2))

@@ -464,6 +464,8 @@ def norm_spread(x: Tensor) -> float:
 
 def check_learnable(x: Tensor) -> None:
     """Raise if entries of signals cannot be held out, are not finite, or are all 0."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"signals must be a tensor, got {type(x).__name__}")
     if x.ndim != 2 or min(x.shape) < 2:
         raise ValueError(
             "p or radius can be learned from at least 2 samples of 2 features, got "
