@@ -28,6 +28,7 @@ class ImageTraining:
 
     command = ""
     crop_size = 0
+    margin = 0  # around a crop, on each side
     learning_rate = 0.0  # of the recipe, for NETWORK
     clip_norm = 0.0  # … as well
     num_epochs = 0  # … of all networks
@@ -158,13 +159,14 @@ class FoldersConformance(ImageTraining):
 
     def check_skipped(self, folder, count):
         """Train where 1 of `count` images is too small; return what is said beside that."""
-        Image.new("L", (40, self.crop_size - 1)).save(folder / "narrow.png")
+        Image.new("L", (40, self.crop_size + 2 * self.margin - 1)).save(folder / "narrow.png")
         (folder / "words.jpg").write_text("no image")
         result = self.train(folder, folder / "net")
         assert result.returncode == 0, result.stderr
         lines = result.stderr.splitlines()
         *others, unreadable, small = [line for line in lines if "images worse" not in line]
-        words, crop = folder / "words.jpg", f"{self.crop_size} × {self.crop_size}"
+        side = self.crop_size + 2 * self.margin
+        words, crop = folder / "words.jpg", f"{side} × {side}"
         assert unreadable.startswith(f"Warning: {words} cannot be read as an image")
         warning = f"Warning: 1 of {count} images is smaller than a crop of {crop}"
         assert small.startswith(warning)

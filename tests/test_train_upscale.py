@@ -23,6 +23,7 @@ from tests.trainings import about, assert_same, save_stripes, weights
 class Upscale(ImageTraining):
     command = "upscale"
     crop_size = 12
+    margin = 6
     learning_rate = 2e-3  # of two layers
     clip_norm = 0.01
     num_epochs = 20
@@ -35,7 +36,7 @@ class TestResult(Upscale, ResultConformance):
     given = ("--scale", 2)
     figures = r"validation PSNR \d\d\.\d\d dB after epoch 3; bicubic enlargement has \d\d\.\d\d dB"
     network = ConvFWNet(2, 4, scale=2, output_gain=0.1)
-    notes = {"scale": 2, "smaller_copies": True}
+    notes = {"scale": 2, "smaller_copies": True, "shifts": True, "log_loss": True}
     scale = 2
 
     def test_a_network_that_sees_the_enlarged_image(self, photos, tmp_path):
@@ -66,12 +67,13 @@ class TestResult(Upscale, ResultConformance):
         self.check_network(network, expected)
         assert about(tmp_path / "net")["notes"]["scale"] == 3
 
-    def test_with_and_without_smaller_copies(self, photos, tmp_path):
+    @pytest.mark.parametrize("choice", ["smaller-copies", "shifts", "log-loss"])
+    def test_what_can_be_left_out(self, photos, tmp_path, choice):
         """What is learned is another matter; the same option gives the same."""
-        options = {"usual": (), "with": ("--smaller-copies",), "without": ("--no-smaller-copies",)}
+        options = {"usual": (), "with": (f"--{choice}",), "without": (f"--no-{choice}",)}
         for name, option in options.items():
             self.trained(photos, tmp_path / name, *option)
-            told = about(tmp_path / name)["notes"]["smaller_copies"]
+            told = about(tmp_path / name)["notes"][choice.replace("-", "_")]
             assert told is (name != "without")
         assert_same(weights(tmp_path / "with"), weights(tmp_path / "usual"))
         one, other = (weights(tmp_path / name)["first.weight"] for name in ("with", "without"))
@@ -83,6 +85,8 @@ class TestSettings(Upscale, SettingsConformance):
     help_words += ("ConvFWNet, VDSR: number of layers.", "fwnet upscale --model")
     help_words += ("fwnet train upscale --data photos --scale 3 -o mynet",)
     help_words += ("--smaller-copies", "--no-smaller-copies", "[default: smaller-copies]")
+    help_words += ("--shifts", "--no-shifts", "[default: shifts]")
+    help_words += ("--log-loss", "--no-log-loss", "[default: log-loss]")
 
     @pytest.mark.parametrize(
         ("options", "usual"),

@@ -28,7 +28,7 @@ def save_stripes(folder):
     """Soft stripes in several colors and sizes, one folder below the other."""
     generator = np.random.default_rng(0)
     for index in range(6):
-        height, width = generator.integers(24, 40, 2)
+        height, width = generator.integers(44, 60, 2)
         y, x = np.mgrid[:height, :width]
         angles = generator.normal(0, 0.2, (2, 3))
         waves = np.sin(x[..., None] * angles[0] + y[..., None] * angles[1])
@@ -98,11 +98,13 @@ def upscaling(
     low_resolution,
     copies=False,
     jpeg_quality=None,
+    shifts=False,
+    log_loss=False,
     kind=RestorationTask,
     **options,
 ):
     """The task of learning to enlarge."""
-    restoration = Upscaling(scale, low_resolution, copies, jpeg_quality)
+    restoration = Upscaling(scale, low_resolution, copies, jpeg_quality, shifts, log_loss)
     return kind(restoration, learn, held, **options)
 
 

@@ -201,6 +201,41 @@ class TestBatches:
         assert set(found) == set(range(20))
         assert max(map(found.count, found)) < 6 + 5 * math.sqrt(6)
 
+    @SEEN
+    @pytest.mark.parametrize("scale", [2, 3])
+    def test_crops_that_begin_at_any_pixel(self, scale, low_resolution):
+        """Each is what shrinking the image from there on gives, with what is around the crop."""
+        side = 3 * scale
+        large = {"scale": scale, "low_resolution": low_resolution, "crop_size": side}
+        generator = np.random.default_rng(0)
+        arrays = [generator.integers(0, 256, (38, 43, 1), np.uint8) for _ in range(3)]
+        images = ImageSet.of(arrays, ["a", "b", "c"])
+        one = upscaling(images, **large, shifts=True)
+        assert one.degraded_images is None
+        x, wanted = one.batch(0, ALL, replace(CONFIG, batch_size=60))
+        factor = scale if low_resolution else 1
+        assert wanted.shape == (60, 1, side, side)
+        assert x.shape == (60, 1, side // factor, side // factor)
+        starts = set()
+        for seen, crop in zip(x[:, 0], wanted[:, 0], strict=True):
+            image, row, column, turn = find(crop, images)
+            begin = row % scale, column % scale
+            starts.add(begin)
+            shifted = whole(images[image][..., begin[0] :, begin[1] :].double(), scale)
+            small = shrink(shifted, scale)
+            shown = (small if low_resolution else enlarge(small, scale))[0, 0]
+            top, left = row - begin[0], column - begin[1]
+            square = shown[top // factor :, left // factor :][: side // factor, : side // factor]
+            torch.testing.assert_close(seen, turn(square).float())
+        assert len(starts) == scale**2
+
+    def test_images_too_small_for_what_is_around_a_crop(self):
+        images = ImageSet.of([np.zeros((23, 40, 1), np.uint8)], ["low"])
+        options = {"scale": 3, "low_resolution": True, "crop_size": 12}
+        with pytest.raises(DataError, match="at least 24 × 24 pixels, the size of a crop"):
+            upscaling(images, **options, shifts=True)
+        assert len(upscaling(images, **options).images) == 1
+
     def test_an_epoch_has_as_many_steps_as_its_crops_fill(self):
         assert task(crops_per_epoch=43).steps_per_epoch(CONFIG) == 10
 
@@ -279,6 +314,17 @@ def test_the_loss_is_the_mean_squared_error():
     assert loss.dtype == torch.float32
     expected = ((2 * x).bfloat16().double() - wanted).square().mean().item()
     assert loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_logarithm_of_errors_counts_ratios():
+    """ε·log(1 + e/ε): small errors count as they are, large ones by their ratio."""
+    loss = task(log_loss=True).loss
+    wanted = torch.zeros(2, 1, 12, 12)
+    for sizes in ((1e-4, 3e-4), (0.1, 0.3), (1e-3, 0.2)):
+        x = torch.tensor(sizes)[:, None, None, None].expand_as(wanted)
+        errors = torch.tensor(sizes, dtype=torch.float64).square()
+        expected = 1e-4 * (1 + errors / 1e-4).log().mean().item()
+        assert loss(lambda x: x, x, wanted).item() == pytest.approx(expected, rel=1e-4)
 
 
 class TestValidation:

@@ -240,6 +240,11 @@ class Restoration(ABC):
         """Default side of the crops to learn from."""
         return 48
 
+    @property
+    def margin(self) -> int:
+        """Pixels around a crop that `degrade_crops` needs, and removes."""
+        return 0
+
     def check_crop_size(self, crop_size: int) -> None:  # noqa: B027
         """Raise for a side of crops that cannot be used; by default all can."""
 
@@ -318,7 +323,7 @@ class Restoration(ABC):
         Args:
             seen: Crops of the images that a network sees, (batch, channel, side, side); the clean
                 ones where there are no such images.
-            clean: The same crops of the clean images.
+            clean: The same crops of the clean images, with the margin.
             generator: Has drawn the crops.
             seed: Seed of the training.
             step: Number of the step.

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fwnet.checks import check_integer
 from fwnet.data import (
@@ -32,8 +32,10 @@ MODELS = {scale: f"conv_fwnet_t19.upscale_x{scale}" for scale in (2, 3, 4)}
 JPEG_MODELS = {scale: f"conv_fwnet_t12.upscale_x{scale}_jpeg" for scale in MODELS}
 SMALLER_COPIES = (0.9, 0.8, 0.7, 0.6)  # of the height and width
 VALIDATED_AT = (50, 75, 100)  # qualities of JPEG; those in the interval are used
+CHOICES = ("smaller_copies", "shifts", "log_loss")  # how to learn, on or off
 LEAST_CROP = 3  # in multiples of the scale: something must remain without the border
 SMALL_OUTPUT = {"output_gain": 0.1}
+ROUGH = 1e-4  # mean squared error of a crop from which on `log_loss` counts ratios: 40 dB
 
 RECIPE = Recipe(
     networks={"ConvFWNet": {"num_layers": 19}, "VDSR": {"batch_norm": False}, "SRCNN": {}},
@@ -134,6 +136,16 @@ class TrainOptions:
         "Also learn from copies at 0.9, 0.8, 0.7 and 0.6 of the height and width. This helps "
         "when there are few images; the data then need 3.3 times the memory in all.",
     )
+    shifts: bool = option(
+        True,
+        "Learn from crops that begin at any pixel, not only at multiples of the scale: for a scale "
+        "of 3 there are 9 times as many.",
+    )
+    log_loss: bool = option(
+        True,
+        "Minimize the mean logarithm of the errors of crops, as PSNR averages images. Without it, "
+        "the mean error is minimized, most of which is in crops with rough texture.",
+    )
     jpeg_quality: int | None = option(
         None,
         "Learn to enlarge JPEG files of this quality (1 to 100) and better: small images are "
@@ -146,14 +158,20 @@ class TrainOptions:
 class Upscaling(Restoration):
     """min_W mean ‖f_W(x↓) − x‖²   or   mean ‖f_W(x↓↑) − x‖²   over crops x of images' luma.
 
-    ↓ and ↑ shrink and enlarge bicubically, the whole image before crops are drawn. With a
-    `jpeg_quality`, crops of x↓ are compressed by JPEG, at every step anew.
+    With `log_loss`, ‖·‖² is replaced by ε·log(1 + ‖·‖²/ε), ε = 10⁻⁴ per pixel: from an error of ε
+    on it is the ratio between errors that counts.
+
+    ↓ and ↑ shrink and enlarge bicubically: the whole image before crops are drawn, or with `shifts`
+    crops that begin at any pixel. With a `jpeg_quality`, crops of x↓ are compressed by JPEG, at
+    every step anew.
 
     Attributes:
         scale: The result is `scale` times the height and width of the image.
         low_resolution: Whether the network sees the small image; else the enlarged one.
         smaller_copies: Whether to learn also from smaller copies of the images.
         jpeg_quality: The lowest quality of compressed images; None for images as they are.
+        shifts: Whether crops begin at any pixel, not only at multiples of the scale.
+        log_loss: Whether the mean logarithm of errors is minimized.
 
     >>> from fwnet.restoration import Upscaling
     >>> Upscaling(3).make_network().scale
@@ -164,6 +182,8 @@ class Upscaling(Restoration):
     low_resolution: bool = True
     smaller_copies: bool = False
     jpeg_quality: int | None = None
+    shifts: bool = False
+    log_loss: bool = False
 
     name = "upscale"
     does = "enlarges"
@@ -220,11 +240,13 @@ class Upscaling(Restoration):
     ) -> Self:
         """Return the scale to train for; by default that of the start, or 3."""
         scale, enlarged = options["scale"], options["enlarged"]
-        copies, quality = options.get("smaller_copies", False), options.get("jpeg_quality")
+        quality = options.get("jpeg_quality")
+        more = {name: options.get(name, False) for name in CHOICES}
         name = cls.recipe.model_name(model, None if start is None else start.model)
         if start is None:
             low_resolution = name == "ConvFWNet" and not enlarged
-            return cls(DEFAULT_SCALE if scale is None else scale, low_resolution, copies, quality)
+            scale = DEFAULT_SCALE if scale is None else scale
+            return cls(scale, low_resolution, jpeg_quality=quality, **more)
         network = cls.recipe.check_start(start.model)
         if network.in_channels != 1 or network.noise_level_input:
             kind = "color" if network.in_channels != 1 else "noise levels"
@@ -239,7 +261,7 @@ class Upscaling(Restoration):
             )
         if quality is None:
             quality = start.facts.get("jpeg_quality")
-        return cls(scale, network.scale > 1, copies, quality)
+        return cls(scale, network.scale > 1, jpeg_quality=quality, **more)
 
     @classmethod
     def default_models(cls, *, lossy: bool = False, **asked: Any) -> dict[int, str]:
@@ -253,8 +275,8 @@ class Upscaling(Restoration):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The scale, whether smaller copies were learned from, and the lowest quality of JPEG."""
-        facts = {"scale": self.scale, "smaller_copies": self.smaller_copies}
+        """The scale, how it was learned, and the lowest quality of JPEG."""
+        facts = {"scale": self.scale, **{name: getattr(self, name) for name in CHOICES}}
         return facts if self.jpeg_quality is None else facts | {"jpeg_quality": self.jpeg_quality}
 
     @property
@@ -265,12 +287,17 @@ class Upscaling(Restoration):
     @property
     def data_fingerprint(self) -> tuple[Any, ...]:
         """Scale, and what the network sees."""
-        return self.scale, self.low_resolution, self.jpeg_quality
+        return self.scale, self.low_resolution, self.jpeg_quality, self.shifts, self.log_loss
 
     @property
     def crop_size(self) -> int:
         """48, or the next smaller multiple of the scale."""
         return max(48 // self.scale, LEAST_CROP) * self.scale
+
+    @property
+    def margin(self) -> int:
+        """How far `shrink` and `seen` look beyond a crop, in pixels of the large image."""
+        return self.shifts * self.scale * REACH * (1 if self.low_resolution else 2)
 
     def check_crop_size(self, crop_size: int) -> None:
         """Raise unless crops shrink to whole pixels, and to enough of them."""
@@ -322,19 +349,35 @@ class Upscaling(Restoration):
 
     def learning_images(self, images: ImageSet, crop_size: int) -> tuple[ImageSet, ImageSet | None]:
         """Return images and their shrunk copies, perhaps with smaller copies of both."""
+        least = crop_size + 2 * self.margin
         if self.smaller_copies:
-            images = images.with_smaller_copies(SMALLER_COPIES, crop_size)
+            images = images.with_smaller_copies(SMALLER_COPIES, least)
+        if self.shifts:
+            return images, None
         return super().learning_images(images, crop_size)
 
     def degrade_crops(
         self, seen: Tensor, clean: Tensor, generator: torch.Generator, seed: int, step: int
     ) -> tuple[Tensor, ...]:
-        """Return the crops, or compress those that the network sees; blocks begin anywhere."""
+        """Shrink crops if that was not done to images; compress them, blocks begin anywhere."""
+        if self.shifts:
+            inner = slice(self.margin, -self.margin)
+            seen, clean = self.seen(shrink(clean, self.scale)), clean[..., inner, inner]
+            inner = slice(self.margin // self.crop_scale, -self.margin // self.crop_scale)
+            seen = seen[..., inner, inner]
         if self.jpeg_quality is None:
             return super().degrade_crops(seen, clean, generator, seed, step)
         qualities = torch.randint(self.jpeg_quality, 101, (len(seen),), generator=generator)
         top, left = torch.randint(SIDE, (2,), generator=generator).tolist()
         return compressed(seen, qualities.to(seen.device, non_blocking=True), (top, left)), clean
+
+    def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
+        """mean ‖f(x) − clean‖² over a batch of crops, or ε·log(1 + ‖f(x) − clean‖²/ε)."""
+        if not self.log_loss:
+            return super().loss(model, *batch)
+        x, clean = batch
+        errors = (model(x).float() - clean).square().flatten(1).mean(1)
+        return ROUGH * (errors / ROUGH).log1p().mean()
 
     def examples(self, image: Tensor, index: int) -> Iterator[Example]:
         """Yield the shrunk image, or compressed copies of it."""

@@ -67,7 +67,7 @@ class RestorationTask(Task):
         for part in (images, validation):
             if part is not None and part.channels != channels:
                 raise ValueError(f"images must have {channels} channels, got {part.channels}")
-        images.check_sides(crop_size, "the size of a crop")
+        images.check_sides(crop_size + 2 * restoration.margin, "the size of a crop")
         if validation is not None:  # the border may be left out of a comparison
             validation.check_sides(3 * restoration.scale, "three times the scale")
         self.restoration = restoration = restoration.measured(images)
@@ -89,11 +89,13 @@ class RestorationTask(Task):
     def batch(self, step: int, rows: slice, config: TrainingConfig) -> tuple[Tensor, ...]:
         """Return degraded crops, clean ones, and what else the loss needs."""
         generator = keyed_generator(config.seed, "crops", step)
-        scale = self.restoration.crop_scale
-        drawn_from = self.images if self.degraded_images is None else self.degraded_images
-        squares = drawn_from.draw_squares(config.batch_size, self.crop_size // scale, generator)
-        clean = self.images.cut(squares.enlarged(scale))
-        seen = clean if self.degraded_images is None else self.degraded_images.cut(squares)
+        if self.degraded_images is None:
+            size = self.crop_size + 2 * self.restoration.margin
+            seen = clean = self.images.crops(config.batch_size, size, generator)
+        else:
+            scale, drawn_from = self.restoration.crop_scale, self.degraded_images
+            squares = drawn_from.draw_squares(config.batch_size, self.crop_size // scale, generator)
+            seen, clean = drawn_from.cut(squares), self.images.cut(squares.enlarged(scale))
         batch = self.restoration.degrade_crops(seen, clean, generator, config.seed, step)
         return tuple(part[rows] for part in batch)
 

@@ -251,7 +251,8 @@ def read_learning_images(
         num_wanted = NUM_HELD if num_held is None else num_held
         source = restoration.source(found, where, num_wanted, run.warn)
     others = source.held_files
-    images = _read([*source.files, *(others or [])], read, crop_size, run)
+    size = crop_size + 2 * restoration.margin
+    images = _read([*source.files, *(others or [])], read, size, run)
     if others is None:
         if num_held is None:
             num_held = min(NUM_HELD, max(1, len(images) // 10)) if len(images) > 1 else 0
