@@ -30,6 +30,8 @@ def test_every_experiment_has_a_quick_version(name, runner, tmp_path):
     stored = experiment.verdicts(Result.load(data))
     assert [one.word for one in stored] == [one.word for one in experiment.verdicts(result)]
     assert all(math.isfinite(row.mean) for row in result.rows)
+    assert all(set(one) == {"hardware", "date", "state"} for one in result.origins)
+    assert result.origins
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -87,6 +89,20 @@ def test_tables_have_methods_as_rows_and_a_setting_as_columns(tmp_path):
     assert "| B |  | 7 |  |" in page
     assert "A: learning rate 0.1." in page
     assert "Not measured: " in page
+
+
+def test_the_page_says_when_and_where_with_which_code(tmp_path):
+    place = {"hardware": "a GPU", "state": "0.9, commit 1234"}
+    records = [{**place, "date": f"2026-01-0{day}", "seconds": 1.0} for day in (3, 1, 2, 3)]
+    new, old = Result("synthetic-l1", "", "", ""), Result("synthetic-data", "", "", "")
+    new.add("A", {}, "test error", [1.0], records)
+    old.add("A", {}, "test error", [1.0], [{"hardware": "a CPU"}])
+    for result in (new, old):
+        result.save(tmp_path / f"{result.id}.json")
+    assert [one["date"] for one in new.origins] == ["2026-01-03", "2026-01-01", "2026-01-02"]
+    page = results_page(tmp_path)
+    assert "| `synthetic-l1` | 2026-01-01 to 2026-01-03 | 0.9, commit 1234 | a GPU |" in page
+    assert "| `synthetic-data` | not kept |  | a CPU |" in page
 
 
 def test_results_are_read_and_other_files_refused(tmp_path):

@@ -1,13 +1,18 @@
 import json
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
 
 import pytest
 import torch
 
+from fwnet.experiments import runs
 from fwnet.experiments.runs import Job, Runner, UnfinishedError
 from fwnet.hardware import hardware_name
 from fwnet.models import ConvFWNet
+from fwnet.version import __version__
 
 CPU = torch.device("cpu")
 
@@ -49,9 +54,40 @@ def test_every_job_is_done_once(tmp_path):
         assert [r["square"] for r in runner.run(jobs)] == [9, 1, 9, 4]
         assert runner.run(jobs[:1])[0]["square"] == 9
     assert executed(tmp_path) == [1, 2, 3]
-    assert hardware_name(CPU) in runner.run(jobs)[0]["hardware"]
+    (record,) = runner.run(jobs[:1])
+    assert hardware_name(CPU) in record["hardware"]
+    assert date.fromisoformat(record["date"]) <= datetime.now(UTC).date()
+    assert record["state"].startswith(__version__)
     assert (reports[0].done, reports[0].total) == (0, 3)
     assert (reports[-1].done, reports[-1].total) == (3, 3)
+
+
+def test_the_state_of_the_code_is_version_and_commit(tmp_path, monkeypatch):
+    """In a clone; code that is installed has its version alone."""
+
+    def git(*arguments):
+        names = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(["git", "-C", tmp_path, *names, *arguments], check=True, capture_output=True)
+
+    def state(file):
+        monkeypatch.setattr(runs, "__file__", str(file))
+        runs._state.cache_clear()
+        return runs._state()
+
+    code = tmp_path / "src" / "fwnet" / "runs.py"
+    code.parent.mkdir(parents=True)
+    code.write_text("1")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-q", "-m", "first")
+    commit = subprocess.check_output(["git", "-C", tmp_path, "rev-parse", "HEAD"], text=True)
+    (tmp_path / "notes").write_text("not code")
+    assert state(code) == f"{__version__}, commit {commit[:8]}"
+    code.write_text("2")
+    assert state(code) == f"{__version__}, commit {commit[:8]} with changes"
+    assert state(tmp_path / ".venv" / "fwnet" / "runs.py") == __version__
+    assert state(Path("/") / "runs.py") == __version__
+    runs._state.cache_clear()
 
 
 def test_only_what_is_finished(tmp_path):

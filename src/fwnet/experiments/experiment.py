@@ -14,11 +14,14 @@ import torch
 from matplotlib.figure import Figure
 
 from fwnet.errors import FwnetError
-from fwnet.experiments.runs import Record, Runner, rounded
+from fwnet.experiments.runs import Record, Runner, origin, rounded
 from fwnet.files import write_whole
 
 if TYPE_CHECKING:
     from fwnet.experiments.claims import Claim, Verdict
+
+
+ORIGIN = ("hardware", "date", "state")
 
 
 class MissingRowError(KeyError):
@@ -75,6 +78,8 @@ class Result:
         details: Values by epoch, counts and other data for the picture and the claims, by name.
         choices: Settings that were chosen on validation data, with their validation figures.
         versions: Versions of Python and torch.
+        origins: Hardware, date and state of the code of the trainings and tests; empty in files
+            that are older than this field.
     """
 
     id: str
@@ -87,6 +92,7 @@ class Result:
     versions: dict[str, str] = field(
         default_factory=lambda: {"python": platform.python_version(), "torch": torch.__version__}
     )
+    origins: list[dict[str, str]] = field(default_factory=list)
 
     def select(
         self, method: str | None = None, quantity: str | None = None, **setting: Any
@@ -134,6 +140,7 @@ class Result:
         paper: float | None = None,
     ) -> None:
         """Append the row of values that were measured with several seeds."""
+        self.note_origins(records)
         trained = [record for record in records if "seconds" in record]
         hardware = {record["hardware"] for record in records if "hardware" in record}
         row = Row(
@@ -149,6 +156,13 @@ class Result:
             hardware=" and ".join(sorted(hardware)) or None,
         )
         self.rows.append(row)
+
+    def note_origins(self, records: Sequence[Record]) -> None:
+        """Remember when, where and with which code records were made."""
+        for record in records:
+            known = {name: record[name] for name in ORIGIN if name in record}
+            if known not in self.origins and "date" in known:
+                self.origins.append(known)
 
     def save(self, path: Path) -> None:
         """Write the result as JSON, whole or not at all."""
@@ -201,6 +215,8 @@ class Experiment:
         quick = " --quick" if lab.quick else ""
         result = Result(self.id, self.title, self.paper_says, f"fwnet reproduce {self.id}{quick}")
         self.measure(lab, result)
+        if not result.origins:  # nothing was trained: all was measured here and now
+            result.note_origins([origin(torch.device("cpu"))])
         return result
 
     def verdicts(self, result: Result) -> list[Verdict]:

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from fwnet.experiments.claims import PLAIN_SETTINGS, named
-from fwnet.experiments.experiment import Experiment, Result, Row
+from fwnet.experiments.experiment import ORIGIN, Experiment, Result, Row
 
 HEAD = """# Results
 
@@ -26,6 +26,14 @@ This page is made from the files in [results/](../results/) by
   by hand; for networks on images the learning rate alone, and all networks of a table learn for the
   same number of steps. [results/README.md](../results/README.md) says how the rest was chosen.
 * The files also hold every value, all settings that were tried, seconds and hardware.
+
+## When and where
+
+The state is the version of fwnet and its commit. Older results do not say it; their trainings ran
+on several states, some of them started by scripts.
+
+| experiment | date | state | hardware |
+| --- | --- | --- | --- |
 """
 
 COUNTS = {
@@ -39,12 +47,20 @@ def results_page(folder: Path) -> str:
     """Return the page in Markdown, for the results in a folder."""
     from fwnet.experiments import EXPERIMENTS
 
-    parts = [HEAD]
-    for name, experiment in EXPERIMENTS.items():
-        path = folder / f"{name}.json"
-        if path.exists():
-            parts.append(_section(experiment, Result.load(path)))
-    return "\n".join(parts)
+    paths = {name: folder / f"{name}.json" for name in EXPERIMENTS}
+    results = {name: Result.load(path) for name, path in paths.items() if path.exists()}
+    origins = [_origin(result) for result in results.values()]
+    sections = [_section(EXPERIMENTS[name], result) for name, result in results.items()]
+    return "\n".join([HEAD + "\n".join(origins), "", *sections])
+
+
+def _origin(result: Result) -> str:
+    """Return the line of an experiment in the table of dates."""
+    known = {name: sorted({one[name] for one in result.origins}) for name in ORIGIN}
+    hardware = known["hardware"] or sorted({row.hardware for row in result.rows if row.hardware})
+    dates = " to ".join(dict.fromkeys(known["date"][:1] + known["date"][-1:]))
+    cells = [f"`{result.id}`", dates or "not kept", "; ".join(known["state"]), "; ".join(hardware)]
+    return f"| {' | '.join(cells)} |"
 
 
 def _section(experiment: Experiment, result: Result) -> str:
@@ -58,8 +74,6 @@ def _section(experiment: Experiment, result: Result) -> str:
     lines += [f"![{experiment.title}](../results/{result.id}.png)", ""]
     for quantity in dict.fromkeys(row.quantity for row in result.rows):
         lines += [*_table(experiment, result, quantity), ""]
-    hardware = sorted({row.hardware for row in result.rows if row.hardware})
-    lines += [f"Hardware: {'; '.join(hardware)}.", ""] if hardware else []
     return "\n".join(lines)
 
 

@@ -4,11 +4,14 @@ import hashlib
 import json
 import multiprocessing
 import os
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Self
@@ -47,11 +50,38 @@ class Job(ABC):
 
 
 def execute(job: Job, folder: Path | None, device: torch.device) -> Record:
-    """Execute a job in a process that may have executed others; its record names the hardware."""
+    """Execute a job in a process that may have executed others; its record has its origin."""
     torch.compiler.reset()  # torch limits how many networks a process compiles
-    hardware = f"{hardware_name(device)}, torch {torch.__version__}"
-    record: Record = rounded({"hardware": hardware, **job.execute_in(folder, device)})
+    record: Record = rounded({**origin(device), **job.execute_in(folder, device)})
     return record
+
+
+def origin(device: torch.device) -> dict[str, str]:
+    """Return what a figure is measured with, and when: hardware, date, state of the code."""
+    return {
+        "hardware": f"{hardware_name(device)}, torch {torch.__version__}",
+        "date": datetime.now(UTC).date().isoformat(),
+        "state": _state(),
+    }
+
+
+@cache
+def _state() -> str:
+    """Return the version of fwnet, and in a clone the commit and whether files differ from it."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        root = _printed([*git, "rev-parse", "--show-toplevel"])
+        if not Path(__file__).is_relative_to(Path(root) / "src"):
+            return __version__  # installed somewhere inside another project
+        commit = _printed([*git, "rev-parse", "--short=8", "HEAD"])
+        changes = _printed([*git, "status", "--porcelain", "--", root + "/src"])
+    except (OSError, subprocess.CalledProcessError):
+        return __version__
+    return f"{__version__}, commit {commit}" + (" with changes" if changes else "")
+
+
+def _printed(command: list[str]) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def rounded(value: Any) -> Any:

@@ -377,7 +377,8 @@ class Upscaling(Restoration):
             return super().loss(model, *batch)
         x, clean = batch
         errors = (model(x).float() - clean).square().flatten(1).mean(1)
-        return ROUGH * (errors / ROUGH).log1p().mean()
+        ratios: Tensor = (errors / ROUGH).log1p()
+        return ROUGH * ratios.mean()
 
     def examples(self, image: Tensor, index: int) -> Iterator[Example]:
         """Yield the shrunk image, or compressed copies of it."""
