@@ -113,3 +113,11 @@ def test_wheel_installs_into_a_clean_environment(tmp_path):
     assert MODEL in run_outside(command, "models", MODEL, folder=tmp_path)
     code = f"import fwnet; print(type(fwnet.load_model({MODEL!r})).__name__)"
     assert run_outside(python, "-c", code, folder=tmp_path) == "ConvFWNet"
+
+
+def test_changelog_and_citation_name_the_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    heading = next(line for line in changelog.splitlines() if line.startswith("## "))
+    assert heading.startswith(f"## {fwnet.__version__} (")
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    assert f"version: {fwnet.__version__}" in citation
