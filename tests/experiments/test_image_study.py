@@ -17,6 +17,7 @@ from fwnet.experiments import (
     denoise_table,
     denoising,
     image_training,
+    upscale_trials,
 )
 from fwnet.experiments.denoise_shipped import shipped_tests
 from fwnet.experiments.image_study import PSNR, QUICK_SETTINGS, SSIM, add_figures
@@ -32,8 +33,8 @@ from fwnet.experiments.patches import PatchDenoiser
 from fwnet.experiments.study import Measured
 from fwnet.experiments.super_resolution import DEEP, FULL_STEPS, NO_SKIP, OURS, RELU
 from fwnet.experiments.upscale_exponent import FIXED
-from fwnet.experiments.upscale_shipped import tried_jobs
 from fwnet.experiments.upscale_table import CASES, Bicubic
+from fwnet.experiments.upscale_trials import tried_jobs
 from fwnet.hardware import full_precision
 from fwnet.models import VDSR, ConvFWNet, create_model, load_model
 from fwnet.resize import enlarge, shrink
@@ -362,8 +363,8 @@ def test_everything_that_ships_is_tested():
     tested = [(job.name, job.task["sigma"]) for job in shipped_tests(Lab(None))]
     assert len(tested) == len(set(tested)) == 3 + 5 * 3
     assert {name for name, _ in tested} == {card.name for card in list_models("denoise")}
-    jobs = tried_jobs(Lab(None), dict.fromkeys(UPSCALING, 1e-3))
-    for listed in jobs.values():
+    for case in upscale_trials.CASES:
+        listed = tried_jobs(Lab(None), case, 1e-3)
         lengths = [(job.settings["num_epochs"], job.smaller_copies) for job in listed]
         assert lengths[:2] == [(10, False), (10, True)]
         assert len({job.key for job in listed}) == len(listed)

@@ -36,6 +36,7 @@ NAMES = (  # as on the command line; each has a file of that name
     "upscale-table",
     "upscale-ablation",
     "upscale-exponent",
+    "upscale-trials",
     "upscale-shipped",
     "upscale-jpeg",
 )
