@@ -28,6 +28,7 @@ from fwnet.progress import Progress
 from fwnet.solvers import Solution
 from fwnet.solvers.problem import Penalized
 
+NAME = "codes-by-p"
 ALL = (1.0, 1.02, 1.1, 1.3, 1.5, 2.0, 3.5, 4.0, 8.0, math.inf)
 BASELINE = 1.3
 SHAPES = ((50, 100), (64, 256), (64, 512))
@@ -55,7 +56,7 @@ def run(options: Options) -> Report:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        report = options.report("codes-by-p", f"solve, float64, p = {BASELINE:g} or the first p")
+        report = options.report(NAME, f"solve, float64, p = {BASELINE:g} or the first p")
         for data in _problems(options):
             _compare(data, options, report)
     finally:
