@@ -418,8 +418,9 @@ def read_model(
     weights, metadata = read_weights(Path(path), data)
     try:
         about: dict[str, Any] = json.loads(metadata[METADATA_KEY])
-        _ = about["model"], about["config"]
-    except (KeyError, TypeError, ValueError) as error:
+        if not (isinstance(about["model"], str) and isinstance(about["config"], dict)):
+            raise TypeError
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(
             f"{path} holds tensors but no fwnet model: expected a file that Model.save wrote"
         ) from error
@@ -487,7 +488,7 @@ def _check_size(name: str, config: Mapping[str, Any], weights: Mapping[str, Tens
     """Raise before memory is taken for a model that is far larger than its weights."""
     count = sum(tensor.numel() for tensor in weights.values())
     sizes = sorted(value for value in _integers(config.values()) if value > 0)
-    if math.prod(sizes[-3:]) <= MOST_PER_WEIGHT * count:
+    if not sizes or math.prod(sizes[-3:]) <= MOST_PER_WEIGHT * count:
         return  # a model has about that many weights: layers × inputs × outputs
     most = max([MOST_LAYERS, *(side for tensor in weights.values() for side in tensor.shape)])
     if sizes[-1] > most:
