@@ -1,6 +1,6 @@
 """All targets: importing this fills the registry."""
 
-from tests.fuzz import files, images, unit
+from tests.fuzz import commands, files, functions, images, unit
 from tests.fuzz.registry import TARGETS
 
-__all__ = ["TARGETS", "files", "images", "unit"]
+__all__ = ["TARGETS", "commands", "files", "functions", "images", "unit"]

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.functional import pixel_shuffle
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_integer, check_tensor
 from fwnet.errors import FwnetError
 from fwnet.files import write_whole
 from fwnet.hardware import choose_device, is_exporting, widest_dtype
@@ -165,6 +165,7 @@ class SignalModel(Model):
         """Return the codes, (batch, m), of signals x, (batch, n)."""
 
     def _check_features(self, x: Tensor) -> None:
+        check_tensor("x", x)
         if x.ndim == 0 or x.shape[-1] != self.num_features:
             raise ValueError(
                 f"x must have shape (batch, n) with n = {self.num_features}, got {tuple(x.shape)}"
@@ -258,6 +259,7 @@ class ImageModel(Model):
 
     def _seen(self, x: Tensor, sigma: float | Tensor | None) -> Tensor:
         """Return what f sees of images and their noise level, (batch, in_planes, h/r, w/r)."""
+        check_tensor("x", x)
         if x.ndim != 4 or x.shape[1] != self.in_channels:
             raise ValueError(
                 f"x must have shape (batch, {self.in_channels}, height, width), "
