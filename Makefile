@@ -5,14 +5,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+MINUTES ?= 10
+JOBS ?= 2
 
-.PHONY: help demo test check lint types imports pytest smoke faults format docs clean
+.PHONY: help demo test check lint types imports pytest smoke faults fuzz format docs clean
 
 help:
 	@echo "make demo    a tour of what fwnet does, on built-in data; writes demo/index.html"
 	@echo "make test    lint, types, import contracts and all tests (minutes)"
 	@echo "make check   the same with one short test per room (less than a minute)"
 	@echo "make faults  prove that the tests catch deliberate mistakes (ten minutes)"
+	@echo "make fuzz    try bad input of every kind; MINUTES=10 JOBS=2 by default"
 	@echo "make format  let ruff format and fix the code"
 	@echo "make docs    build the site, with its gallery, into build/docs (minutes)"
 	@echo "make clean   remove .venv and everything built"
@@ -42,6 +45,9 @@ smoke: $(INSTALLED)
 
 faults: $(INSTALLED)
 	$(BIN)/python -m tests.deliberate_faults --table tests/FAULTS.md
+
+fuzz: $(INSTALLED)
+	$(BIN)/python -m tests.fuzz --minutes $(MINUTES) --jobs $(JOBS) --output build/fuzz
 
 format: $(INSTALLED)
 	$(BIN)/ruff check --fix .

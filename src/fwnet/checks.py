@@ -3,6 +3,19 @@
 import operator
 from typing import Any
 
+import torch
+from torch import Tensor
+
+
+def check_tensor(name: str, value: Any, *, floating_point: bool = True) -> None:
+    """Raise unless `value` is a tensor that holds its entries one by one, of floating point."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
+    if value.layout != torch.strided:
+        raise TypeError(f"{name} must be a dense tensor, got {value.layout}")
+    if floating_point and not value.is_floating_point():
+        raise TypeError(f"{name} must be a floating-point tensor, got {value.dtype}")
+
 
 def check_integer(name: str, value: Any, least: int = 1) -> int:
     """Return `value` as an int; raise unless it is an integer of at least `least`.

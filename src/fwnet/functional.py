@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fwnet import kernels
+from fwnet.checks import check_tensor
 
 __all__ = [
     "dual_exponent",
@@ -114,6 +115,8 @@ def frank_wolfe_step(
     """
     _check_unit(a, "a", excess, radius, dim, eps)
     for name, other in (("z", z), ("b", b)):
+        if other is not None:
+            check_tensor(name, other)
         if other is not None and (other.shape != a.shape or other.dtype != a.dtype):
             raise ValueError(
                 f"{name} must have the shape and dtype of a, {tuple(a.shape)} {a.dtype}, "
@@ -180,6 +183,7 @@ def soft_threshold(u: Tensor, threshold: float | Tensor) -> Tensor:
     >>> fwnet.soft_threshold(torch.tensor([-3.0, -0.5, 2.0]), 1.0)
     tensor([-2., -0.,  1.])
     """
+    check_tensor("u", u)
     if not isinstance(threshold, Tensor) and not threshold >= 0:
         raise ValueError(f"threshold must be >= 0, got {threshold!r}")
     return u.sign() * (u.abs() - threshold).clamp(min=0)
@@ -234,10 +238,7 @@ def check_eps(eps: float) -> None:
 
 def check_rows(name: str, value: Tensor, dim: int = -1, allow_scalar: bool = False) -> None:
     """Raise unless value is a floating-point tensor that has the axis dim."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
-    if not value.is_floating_point():
-        raise TypeError(f"{name} must be a floating-point tensor, got {value.dtype}")
+    check_tensor(name, value)
     axes = max(1, value.ndim) if allow_scalar else value.ndim
     if not isinstance(dim, int) or not -axes <= dim < axes:
         raise IndexError(f"{name} must have the axis {dim!r}, got shape {tuple(value.shape)}")

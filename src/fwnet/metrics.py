@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_tensor
 from fwnet.hardware import widest_dtype
 
 __all__ = ["as_displayed", "code_error", "error_rate", "psnr", "shave", "ssim"]
@@ -20,7 +21,7 @@ def code_error(code: Tensor, target: Tensor) -> Tensor:
     >>> fwnet.metrics.code_error(torch.ones(10, 3), torch.zeros(10, 3))
     tensor(3.)
     """
-    _check_shape("codes must have the shape of their targets", code.shape, target.shape)
+    _check_shape("codes must have the shape of their targets", code, target)
     return (code - target).square().sum(-1).mean()
 
 
@@ -32,7 +33,9 @@ def error_rate(scores: Tensor, labels: Tensor) -> Tensor:
     >>> fwnet.metrics.error_rate(scores, torch.tensor([1, 1])).item()
     0.5
     """
-    _check_shape("labels must have the shape of scores[..., 0]", labels.shape, scores.shape[:-1])
+    check_tensor("scores", scores)
+    check_tensor("labels", labels, floating_point=False)
+    _check_same("labels must have the shape of scores[..., 0]", labels.shape, scores.shape[:-1])
     return (scores.argmax(-1) != labels).to(widest_dtype(scores.device)).mean()
 
 
@@ -46,7 +49,7 @@ def psnr(image: Tensor, clean: Tensor) -> Tensor:
     >>> fwnet.metrics.psnr(clean + 0.1, clean)
     tensor([20.0000, 20.0000], dtype=torch.float64)
     """
-    _check_shape(SAME_SHAPE, image.shape, clean.shape)
+    _check_shape(SAME_SHAPE, image, clean)
     image, clean = (one.to(widest_dtype(one.device)) for one in (image, clean))
     errors = (image.clamp(0, 1) - clean).square().flatten(1).mean(1)
     return -10 * errors.log10()
@@ -65,7 +68,7 @@ def ssim(image: Tensor, clean: Tensor) -> Tensor:
     """
     from skimage.metrics import structural_similarity
 
-    _check_shape(SAME_SHAPE, image.shape, clean.shape)
+    _check_shape(SAME_SHAPE, image, clean)
     if image.ndim != 4:
         raise ValueError(
             f"images must have shape (batch, channel, height, width), got {tuple(image.shape)}"
@@ -93,6 +96,7 @@ def as_displayed(image: Tensor) -> Tensor:
     >>> 255 * fwnet.metrics.as_displayed(torch.tensor([-0.2, 0.5, 1.3]))
     tensor([  0., 128., 255.])
     """
+    check_tensor("image", image)
     return (255 * image).round().clamp(0, 255) / 255
 
 
@@ -103,6 +107,7 @@ def shave(image: Tensor, border: int) -> Tensor:
     >>> fwnet.metrics.shave(torch.zeros(1, 3, 20, 30), 4).shape
     torch.Size([1, 3, 12, 22])
     """
+    check_tensor("image", image, floating_point=False)
     height, width = image.shape[-2:]
     if not 0 <= border < min(height, width) / 2:
         raise ValueError(
@@ -111,6 +116,13 @@ def shave(image: Tensor, border: int) -> Tensor:
     return image[..., border : height - border, border : width - border]
 
 
-def _check_shape(rule: str, shape: torch.Size, expected: torch.Size) -> None:
+def _check_shape(rule: str, found: Tensor, expected: Tensor) -> None:
+    """Raise unless two tensors have the same shape, which the rule words."""
+    check_tensor("the first argument", found)
+    check_tensor("the second argument", expected)
+    _check_same(rule, found.shape, expected.shape)
+
+
+def _check_same(rule: str, shape: torch.Size, expected: torch.Size) -> None:
     if shape != expected:
         raise ValueError(f"{rule}, {tuple(expected)}, got {tuple(shape)}")

@@ -82,6 +82,8 @@ def _resample(x: Tensor, weights: Tensor, taps: Tensor, stride: int, dim: int) -
 
 def _check(x: Tensor, scale: int) -> None:
     check_integer("scale", scale)
+    if not isinstance(x, Tensor) or x.layout != torch.strided:
+        raise TypeError(f"x must be a dense tensor, got {type(x).__name__}")
     if x.ndim < 2 or not x.is_floating_point():
         raise ValueError(
             f"x must be floating-point of shape (…, height, width), got {x.dtype} of shape "

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_tensor
 from fwnet.functional import lp_norm, value_of
 from fwnet.hardware import widest_dtype
 from fwnet.sets import LpBall
@@ -319,7 +320,10 @@ class BallSearch:
             raise ValueError(
                 "p or radius cannot be learned from samples that are all orthogonal to the atoms"
             )
-        return 1e6 * float(self.x.norm()) / float(self.dictionary.norm())
+        size = float(self.dictionary.norm())
+        if not 1e-150 < size < 1e150 or not 1e-150 < float(self.x.norm()) < 1e150:
+            raise ValueError("p or radius can be learned from norms in (1e-150, 1e150) alone")
+        return 1e6 * float(self.x.norm()) / size
 
     def _try(self, inverse: float, radius: float) -> None:
         if radius not in self.trials.setdefault(inverse, {}):
@@ -377,6 +381,7 @@ def learn_ball(
     (1.0, ())
     """
     check_learnable(x)
+    check_tensor("dictionary", dictionary)
     check_ball(p, radius)
     learn_p, fixed = p == LEARN, None if radius == LEARN else float(radius)
     inverses = GRID if learn_p else (1 / float(p),)
@@ -464,8 +469,7 @@ def norm_spread(x: Tensor) -> float:
 
 def check_learnable(x: Tensor) -> None:
     """Raise if entries of signals cannot be held out, are not finite, or are all 0."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"signals must be a tensor, got {type(x).__name__}")
+    check_tensor("signals", x)
     if x.ndim != 2 or min(x.shape) < 2:
         raise ValueError(
             "p or radius can be learned from at least 2 samples of 2 features, got "

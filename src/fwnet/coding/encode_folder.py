@@ -327,14 +327,17 @@ class CodesFolder:
 
     def records(self, ranges: list[RowRange]) -> dict[str, dict[str, Any]]:
         """Return the records of the ranges that are finished, by name."""
-        gathered: dict[str, Any] = (self._manifest() or {}).get("records", {})
+        gathered: dict[str, Any] = {**(self._manifest() or {}).get("records", {})}
         known = {one.name for one in ranges}
         fresh = [n for file in self.store.names(DONE) if (n := file.removesuffix(".json")) in known]
         with ThreadPoolExecutor(REQUESTS) as pool:
             read = pool.map(lambda name: self.store.read(f"{DONE}/{name}.json"), fresh)
-            return gathered | {
-                name: json.loads(text) for name, text in zip(fresh, read, strict=True) if text
-            }
+            for name, text in zip(fresh, read, strict=True):
+                try:
+                    gathered |= {name: _checked_record(json.loads(text))} if text else {}
+                except (ValueError, TypeError, KeyError, AttributeError) as error:
+                    raise self._unreadable(f"{DONE}/{name}.json") from error
+        return gathered
 
     def finish(
         self, identity: dict[str, Any], ranges: list[RowRange], records: dict[str, dict[str, Any]]
@@ -351,10 +354,21 @@ class CodesFolder:
 
     def _manifest(self) -> dict[str, Any] | None:
         text = self.store.read(MANIFEST)
+        if text is None:
+            return None
         try:
-            return None if text is None else dict(json.loads(text))
-        except (ValueError, TypeError) as error:
-            raise EncodeError(f"{self.store}/{MANIFEST} cannot be read") from error
+            found = dict(json.loads(text))
+            _ = {**found["identity"]}
+            if not all(_is_inside(name) for name in found["names"]):
+                raise ValueError
+            for record in found.get("records", {}).values():
+                _checked_record(record)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise self._unreadable(MANIFEST) from error
+        return found
+
+    def _unreadable(self, name: str) -> EncodeError:
+        return EncodeError(f"{self.store}/{name} is damaged: start anew in another folder")
 
 
 def _open_all(
@@ -431,6 +445,21 @@ def _bad_line(path: object, first: int, count: int) -> str:
         f"{path} must be finite, got NaN, infinite or missing values in {count} of its rows, the "
         f"first of them row {first} (counted from 0)"
     )
+
+
+def _checked_record(record: Any) -> dict[str, Any]:
+    """Return the record of a range; raise unless it has what `CodeRange` writes."""
+    _ = int(record["rows"]), float(record["largest_gap"]), float(record["largest_norm_gap"])
+    _ = [int(count) for count in record["counts"].values()]
+    if "first_bad_row" in record:
+        _ = int(record["first_bad_row"]), int(record["counts"][BAD_WORDS])
+    return dict(record)
+
+
+def _is_inside(name: str) -> bool:
+    """Return whether a name is that of a file below a folder: only such files are removed."""
+    parts = PurePosixPath(name).parts
+    return bool(parts) and not name.startswith("/") and ".." not in parts
 
 
 def _largest(values: Any) -> float:

@@ -21,7 +21,8 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from fwnet.coding.array_files import EncodeError, open_rows, write_parquet
+from fwnet.coding.array_files import BAD_HEADER, EncodeError, open_rows, write_parquet
+from fwnet.coding.row_coders import CERTIFICATE
 from fwnet.files import locked_folder, write_whole
 from fwnet.progress import Progress, ProgressCallback
 
@@ -95,10 +96,10 @@ class EncodingFolder:
         """Write the codes and the certificates of the next rows."""
         for name, shard in ((CODES, codes), (CERTIFICATES, records)):
             path = self.path / name
+            shape = (self.num_rows, *shard.shape[1:])
             if self.rows_done == 0:
-                shape = (self.num_rows, *shard.shape[1:])
                 np.lib.format.open_memmap(path, mode="w+", dtype=shard.dtype, shape=shape)
-            header_bytes = _mapped(path).offset
+            header_bytes = _mapped(path, shape, shard.dtype).offset
             # Written as a file: on a full disk that raises, while a memory map ends the process.
             with path.open("r+b") as file:
                 file.seek(header_bytes + self.rows_done * shard[:1].nbytes)
@@ -110,7 +111,7 @@ class EncodingFolder:
 
     def certificates(self) -> np.ndarray:
         """Return the records of all rows, mapped into memory."""
-        records: np.ndarray = _mapped(self.path / CERTIFICATES)
+        records: np.ndarray = _mapped(self.path / CERTIFICATES, (self.num_rows,), CERTIFICATE)
         return records
 
     def deliver(
@@ -169,8 +170,10 @@ class EncodingFolder:
     def _read(self) -> dict[str, Any]:
         try:
             found = dict(json.loads(self._manifest.read_text(encoding="utf-8")))
+            if not 0 <= int(found["rows_done"]) <= self.num_rows:
+                raise ValueError
             return {**found, "rows_done": int(found["rows_done"])}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ArithmeticError, ValueError, KeyError, TypeError) as error:
             raise EncodeError(
                 f"{self._manifest} cannot be read; start over with --force"
             ) from error
@@ -195,5 +198,12 @@ def check_same(folder: object, found: dict[str, Any], identity: dict[str, Any]) 
         )
 
 
-def _mapped(path: Path) -> Any:
-    return np.lib.format.open_memmap(path, mode="r")
+def _mapped(path: Path, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Return an array of an unfinished encoding, mapped into memory."""
+    try:
+        array = np.lib.format.open_memmap(path, mode="r")
+        if array.shape != shape or array.dtype != dtype:
+            raise ValueError
+    except BAD_HEADER as error:
+        raise EncodeError(f"{path} is damaged; start over with --force") from error
+    return array

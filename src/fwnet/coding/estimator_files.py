@@ -59,7 +59,8 @@ class EstimatorFileMixin:
             estimator = cls(**parameters)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
             # RuntimeError: weights of a wrong shape, or values nested too deeply.
-            raise ModelFileError(f"{path} cannot be loaded: {error}") from error
+            line = " ".join(str(error).split())
+            raise ModelFileError(f"{path} cannot be loaded: {line}") from error
         for key, value in fitted.items():
             if hasattr(cls, key):  # a file must not replace methods
                 raise ModelFileError(f"{path} holds {key!r}, which is no fitted attribute")

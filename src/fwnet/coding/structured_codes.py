@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from fwnet.checks import check_integer, check_tensor
+
 
 @dataclass(frozen=True)
 class StructuredCodes:
@@ -47,6 +49,15 @@ def structured_codes(
     >>> found.codes(x, labels)[0, 2:]
     tensor([0., 0., 0., 0.])
     """
+    check_tensor("x", x)
+    check_tensor("labels", labels, floating_point=False)
+    if x.ndim != 2 or labels.shape != x.shape[:1]:
+        raise ValueError(
+            "x and labels must have shapes (count, n) and (count,), "
+            f"got {tuple(x.shape)} and {tuple(labels.shape)}"
+        )
+    for width in widths:
+        check_integer("a width", width, least=0)
     n = x.shape[1]
     atoms, owners = [], []
     for label, width in enumerate(widths):

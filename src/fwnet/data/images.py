@@ -14,6 +14,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
 
+from fwnet.checks import check_tensor
 from fwnet.data.folders import DataError
 from fwnet.data.seeds import keyed_generator
 
@@ -212,6 +213,7 @@ def noisy(image: Tensor, sigma: float, index: int) -> Tensor:
     >>> round(fwnet.data.noisy(image, sigma=0.1, index=0).std().item(), 2)
     0.1
     """
+    check_tensor("image", image)
     noise = torch.randn(image.shape, generator=keyed_generator(0, "noise", index))
     return image + sigma * noise.to(image.device)
 
@@ -340,6 +342,11 @@ def to_luma(pixels: np.ndarray) -> np.ndarray:
 
 def _weighted(pixels: np.ndarray, weights: Sequence[int], unit: int) -> np.ndarray:
     """Return Σ_c weights(c)·pixels(c) / unit, of the dtype of the pixels: (h, w, 1)."""
+    if not isinstance(pixels, np.ndarray) or pixels.dtype.kind not in "uif":
+        got = getattr(pixels, "dtype", type(pixels).__name__)
+        raise TypeError(f"pixels must be an array of real numbers, got {got}")
+    if pixels.ndim < 1 or pixels.shape[-1] != 3:
+        raise ValueError(f"pixels must have shape (..., 3), got {pixels.shape}")
     is_float = pixels.dtype.kind == "f"
     wide = np.float64 if is_float else np.int64
     red, green, blue = (weights[c] * pixels[..., c].astype(wide) for c in range(3))

@@ -313,7 +313,7 @@ def write_image(path: Path, pixels: Pixels, about: Metadata) -> list[str]:
             return
         options = {"icc_profile": about.profile, "dpi": about.dpi, **kind.options}
         if kind.exif:
-            options["exif"] = about.exif
+            options["exif"] = (about.without_storage() if kind is TIFF else about).exif
         image = pixels.pillow() if kind.exif else about.turned(pixels.pillow())
         given = {name: value for name, value in options.items() if value is not None}
         image.save(file, format=kind.name, **given)

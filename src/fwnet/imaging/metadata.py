@@ -21,6 +21,9 @@ KEPT_NAMES = ("ImageDescription", "Make", "Model", "Orientation", "DateTime", "A
 KEPT_TAGS = [ExifTags.Base[name] for name in KEPT_NAMES]
 # Descriptions for programs: they count images and pixels, which change.
 COUNTING = ("ImageJ=", '{"shape"', "<?xml", "<OME")
+# The tags that say how the pixels of a TIFF are stored: sizes, bits, compression, strips, tiles.
+STORAGE_TAGS = {*range(254, 267), 273, *range(277, 280), 284, *range(288, 294), 297, 301, 317}
+STORAGE_TAGS |= {*range(320, 326), 330, *range(332, 343), 347, *range(512, 534), 34675}
 KEPT_BLOCKS = (ExifTags.IFD.Exif, ExifTags.IFD.GPSInfo)
 
 
@@ -56,6 +59,18 @@ class Metadata:
         tags = Image.Exif()
         tags[ORIENTATION] = self.orientation
         return replace(self, exif=tags.tobytes())
+
+    def without_storage(self) -> Self:
+        """Return the same without tags that would replace those of a TIFF that it is written to."""
+        tags = Image.Exif()
+        try:
+            tags.load(self.exif or b"")
+            found = STORAGE_TAGS.intersection(tags)
+            for tag in found:
+                del tags[tag]
+            return replace(self, exif=tags.tobytes()) if found else self
+        except Exception:  # a damaged block can raise anything
+            return self.with_orientation_only()
 
     def enlarged(self, width: int, height: int, scale: int) -> Self:
         """Return the metadata of the image enlarged to width × height, at the same size in print.

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn.functional import pixel_shuffle
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_integer, check_tensor
 from fwnet.errors import FwnetError
 from fwnet.files import write_whole
 from fwnet.hardware import choose_device, is_exporting, widest_dtype
@@ -165,6 +165,7 @@ class SignalModel(Model):
         """Return the codes, (batch, m), of signals x, (batch, n)."""
 
     def _check_features(self, x: Tensor) -> None:
+        check_tensor("x", x)
         if x.ndim == 0 or x.shape[-1] != self.num_features:
             raise ValueError(
                 f"x must have shape (batch, n) with n = {self.num_features}, got {tuple(x.shape)}"
@@ -258,6 +259,7 @@ class ImageModel(Model):
 
     def _seen(self, x: Tensor, sigma: float | Tensor | None) -> Tensor:
         """Return what f sees of images and their noise level, (batch, in_planes, h/r, w/r)."""
+        check_tensor("x", x)
         if x.ndim != 4 or x.shape[1] != self.in_channels:
             raise ValueError(
                 f"x must have shape (batch, {self.in_channels}, height, width), "
@@ -418,8 +420,9 @@ def read_model(
     weights, metadata = read_weights(Path(path), data)
     try:
         about: dict[str, Any] = json.loads(metadata[METADATA_KEY])
-        _ = about["model"], about["config"]
-    except (KeyError, TypeError, ValueError) as error:
+        if not (isinstance(about["model"], str) and isinstance(about["config"], dict)):
+            raise TypeError
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise ModelFileError(
             f"{path} holds tensors but no fwnet model: expected a file that Model.save wrote"
         ) from error
@@ -487,7 +490,7 @@ def _check_size(name: str, config: Mapping[str, Any], weights: Mapping[str, Tens
     """Raise before memory is taken for a model that is far larger than its weights."""
     count = sum(tensor.numel() for tensor in weights.values())
     sizes = sorted(value for value in _integers(config.values()) if value > 0)
-    if math.prod(sizes[-3:]) <= MOST_PER_WEIGHT * count:
+    if not sizes or math.prod(sizes[-3:]) <= MOST_PER_WEIGHT * count:
         return  # a model has about that many weights: layers × inputs × outputs
     most = max([MOST_LAYERS, *(side for tensor in weights.values() for side in tensor.shape)])
     if sizes[-1] > most:

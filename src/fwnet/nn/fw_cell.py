@@ -5,6 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from fwnet.checks import check_tensor
 from fwnet.functional import check_radius, frank_wolfe_step, pool_excess
 from fwnet.nn.unrolled import Exponent
 
@@ -77,7 +78,8 @@ class FWCell(nn.Module):
 
         step_size: The γ of this step, instead of the one of the cell.
         """
-        if x.shape[-1] != self.input_size:
+        check_tensor("x", x)
+        if x.ndim == 0 or x.shape[-1] != self.input_size:
             raise ValueError(f"x must have length {self.input_size}, got shape {tuple(x.shape)}")
         a = x @ self.input_weight.mT
         b = None if z is None else z @ self.hidden_weight.mT

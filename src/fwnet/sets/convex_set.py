@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_tensor
 from fwnet.functional import lp_norm
 
 
@@ -73,6 +74,7 @@ def contains_by_distance(self: ConvexSet, z: Tensor, tol: float | None = None) -
 
 def widened(y: Tensor) -> Tensor:
     """Return y in at least float32."""
+    check_tensor("y", y)
     return y.to(torch.promote_types(y.dtype, torch.float32))
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_tensor
 from fwnet.functional import dual_exponent, lp_norm
 from fwnet.sets.convex_set import ConvexSet, contains_by_distance
 from fwnet.sets.lp_ball import LpBall
@@ -30,18 +31,22 @@ class NonnegativeLpBall(ConvexSet):
 
     def lmo(self, u: Tensor) -> Tensor:
         """argmin ⟨s, u⟩ = pool_p(min(u, 0))."""
+        check_tensor("u", u)
         return self._ball.lmo(u.clamp(max=0))
 
     def project(self, y: Tensor) -> Tensor:
         """argmin ½‖z − y‖² = the projection of max(y, 0) on the ball."""
+        check_tensor("y", y)
         return self._ball.project(y.clamp(min=0))
 
     def gauge(self, z: Tensor) -> Tensor:
         """‖z‖_p / radius, or ∞ with a negative entry; at least float32."""
+        check_tensor("z", z)
         return torch.where((z < 0).any(-1), torch.inf, self._ball.gauge(z))
 
     def support(self, y: Tensor) -> Tensor:
         """radius·‖max(y, 0)‖_q; at least float32."""
+        check_tensor("y", y)
         return self.radius * lp_norm(y.clamp(min=0), dual_exponent(self.p))
 
     contains = contains_by_distance

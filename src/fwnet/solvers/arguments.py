@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fwnet.checks import check_integer, check_tolerance
+from fwnet.checks import check_integer, check_tensor, check_tolerance
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
 
 TOL = {torch.float64: 1e-10, torch.float32: 1e-6}
@@ -17,16 +17,14 @@ def checked_problem(
     x: Tensor, dictionary: Tensor | None, weights: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return x, D (the identity for None) and weights; raise if they do not fit together."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"x must be a tensor, got {type(x).__name__}")
+    check_tensor("x", x)
     if x.dtype not in TOL:
         raise TypeError(f"x must be float32 or float64, got {x.dtype}")
     if x.ndim == 0:
         raise ValueError("x must have shape (..., n), got a scalar")
     if dictionary is None:
         dictionary = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
-    if not isinstance(dictionary, Tensor):
-        raise TypeError(f"dictionary must be a tensor, got {type(dictionary).__name__}")
+    check_tensor("dictionary", dictionary)
     if dictionary.ndim != 2:
         raise ValueError(f"dictionary must have shape (n, m), got {tuple(dictionary.shape)}")
     n = x.shape[-1]
@@ -70,6 +68,7 @@ def checked_start(start: Tensor | None, x: Tensor, dictionary: Tensor) -> Tensor
     """Return the initial codes as rows; a row that is not finite becomes 0."""
     if start is None:
         return None
+    check_tensor("start", start)
     expected = (*x.shape[:-1], dictionary.shape[1])
     if start.shape != expected:
         raise ValueError(f"start must have shape {expected}, got {tuple(start.shape)}")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_integer, check_tensor
 from fwnet.solvers.arguments import checked_problem
 from fwnet.solvers.atoms import initial_atoms, worst_rows
 from fwnet.solvers.omp import omp
@@ -76,13 +76,14 @@ def ksvd(
     >>> result.dictionary.shape, result.errors[-1] < result.errors[0]
     (torch.Size([8, 16]), True)
     """
+    check_tensor("x", x)
     if x.ndim != 2:
         raise ValueError(f"x must have shape (count, n), got {tuple(x.shape)}")
     check_integer("num_atoms", num_atoms)
     check_integer("num_rounds", num_rounds)
     if batch_size is not None:
         check_integer("batch_size", batch_size)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(check_integer("seed", seed, least=0))
     x = x.detach()
     if dictionary is None:
         if x.numel() == 0:

@@ -3,9 +3,9 @@
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -53,6 +53,20 @@ class Position:
     improved_epoch: int = 0
     validation: float | None = None
     seconds: float = 0.0
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Return the position that a file holds; raise `TypeError` or `ValueError` for others."""
+        position = cls(**values)
+        for one in fields(cls):
+            value = getattr(position, one.name)
+            kinds = (int,) if one.type is int else (int, float)
+            empty = one.default is None and value is None
+            if not empty and (isinstance(value, bool) or not isinstance(value, kinds)):
+                raise TypeError(f"{one.name} must be a number, got {value!r}")
+        if position.step < 0:
+            raise ValueError(f"step must be >= 0, got {position.step}")
+        return position
 
 
 @dataclass
@@ -149,9 +163,22 @@ class TrainingFolder:
         try:
             tensors, metadata = read_weights(self.path / STATE)
             about = json.loads(metadata["training"])
-        except (ModelFileError, KeyError, ValueError) as error:
+            position = Position.of(about["position"])
+            identity = {**about["identity"]}
+        except (ModelFileError, KeyError, TypeError, ValueError) as error:
             raise TrainingError(f"{self.path / STATE} cannot be read: {error}") from error
-        self._check_identity(about["identity"])
+        self._check_identity(identity)
+        try:
+            return position, self._restore(tensors, model, optimizer)
+        except (KeyError, IndexError, ValueError, RuntimeError) as error:
+            raise TrainingError(
+                f"{self.path / STATE} does not fit the network: start over with --force"
+            ) from error
+
+    def _restore(
+        self, tensors: Mapping[str, Tensor], model: Model, optimizer: torch.optim.Optimizer
+    ) -> KeptWeights:
+        """Put the tensors of a checkpoint where they belong; return the kept weights."""
         parts: dict[str, dict[str, Tensor]] = {
             part: {} for part in ("model", "best", "mean", "optimizer")
         }
@@ -171,7 +198,7 @@ class TrainingFolder:
                     values[name] = as_laid_out(value, weight)
         weights = dict(model.named_parameters())
         mean = {name: as_laid_out(value, weights[name]) for name, value in parts["mean"].items()}
-        return Position(**about["position"]), KeptWeights(parts["best"], mean)
+        return KeptWeights(parts["best"], mean)
 
     @property
     def has_checkpoint(self) -> bool:
@@ -188,7 +215,7 @@ class TrainingFolder:
         path = self.path / HISTORY
         records = []
         if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
                 try:
                     record = json.loads(line)
                     known = record["step"] <= until_step

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_origin
 
 import torch
 
@@ -92,6 +92,11 @@ class Card:
         try:
             values = json.loads(path.read_text(encoding="utf-8"))
             card = cls(**{**values, "sample": Sample(**values["sample"])})
+            for one in dataclasses.fields(cls):
+                kind: Any = get_origin(one.type) or one.type
+                value = getattr(card, one.name)
+                if not isinstance(value, (int, float) if kind is float else kind):
+                    raise TypeError(f"{one.name} must be a {kind.__name__}, got {value!r}")
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path} is not a card: {error}") from error
         if card.name != path.stem:

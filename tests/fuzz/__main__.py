@@ -1,0 +1,205 @@
+"""Run fuzz targets for some minutes: python -m tests.fuzz --minutes 10 --output build/fuzz
+
+Each target runs in a process of its own, which is started again if it dies. The folder gets one
+line of JSON per target in results.jsonl. `--table` sums such files up as a Markdown table.
+"""
+
+import argparse
+import collections
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+START = 30  # seconds that a process may take to start
+STUCK = 300  # seconds after which a process that reports nothing is ended
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--output", type=Path, default=Path("build/fuzz"))
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
+    parser.add_argument("--target", action="append", help="only this one; may be repeated")
+    parser.add_argument("--seed", type=int, help="default: the time")
+    parser.add_argument("--list", action="store_true", help="list the targets")
+    parser.add_argument(
+        "--table", nargs="+", type=Path, metavar="FILE", help="sum up results.jsonl"
+    )
+    parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.table:
+        print(table(arguments.table))
+        return 0
+    from tests.fuzz.targets import TARGETS
+
+    if arguments.worker:
+        name, seconds = arguments.worker
+        work(TARGETS[name], float(seconds), arguments.output, arguments.seed)
+        return 0
+    if arguments.list:
+        print("\n".join(TARGETS))
+        return 0
+    names = arguments.target or [name for name, one in TARGETS.items() if one.usual]
+    seed = int(time.time()) if arguments.seed is None else arguments.seed
+    print(f"seed {seed}", flush=True)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    rounds = -(-len(names) // arguments.jobs)
+    seconds = 60 * arguments.minutes / rounds
+    started = [(name, seconds, arguments.output, seed) for name in names]
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        lines = []
+        for line in pool.map(lambda one: supervise(*one), started):
+            with (arguments.output / "results.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            shown = line.get("skipped") or f"{line['examples']:,} in {line['seconds']:.0f} s"
+            print(f"{line['name']}: {shown}, {len(line['failures'])} failures", flush=True)
+            lines.append(line)
+    for line in lines:
+        for failure in line["failures"]:
+            print(f"\n{line['name']}: {failure['case']}\n{failure['error']}", flush=True)
+    return int(any(line["failures"] for line in lines))
+
+
+def supervise(name: str, seconds: float, output: Path, seed: int) -> dict[str, Any]:
+    """Run one target in processes of its own until its time is over; return its line."""
+    total: dict[str, Any] = {"name": name, "examples": 0, "seconds": 0.0, "slowest": 0.0}
+    total |= {"seed": seed, "kinds": {}, "failures": []}
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        result, log = output / f"{name}.json", output / f"{name}.log"
+        result.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "tests.fuzz", "--worker", name, str(left)]
+        command += ["--output", str(output), "--seed", str(seed)]
+        with log.open("wb") as file:
+            process = subprocess.Popen(command, stdout=file, stderr=file)
+            code = wait(process, output / f"{name}.now", left)
+        line = json.loads(result.read_text()) if result.exists() else {}
+        if "skipped" in line:
+            return total | {"skipped": line["skipped"]}
+        for key in ("examples", "seconds"):
+            total[key] += line.get(key, 0)
+        total["slowest"] = max(total["slowest"], line.get("slowest", 0.0))
+        add(total["kinds"], line.get("kinds", {}))
+        total["failures"] += line.get("failures", [])
+        if code != 0:
+            case = (output / f"{name}.now").read_text() if (output / f"{name}.now").exists() else ""
+            error = f"the process ended with {code}: {log.read_text(errors='replace')[-2000:]}"
+            total["failures"].append({"case": case, "error": error, "seed": seed})
+            if not case:
+                break
+        seed += 1
+    return total
+
+
+def wait(process: subprocess.Popen[bytes], now: Path, seconds: float) -> int:
+    """Wait for a process; end it if it is stuck in one case."""
+    started = time.time()
+    while process.poll() is None:
+        time.sleep(0.2)
+        last = max(started, now.stat().st_mtime if now.exists() else 0)
+        if time.time() - last > STUCK:
+            process.kill()
+            return process.wait()
+        if time.time() - started > seconds + STUCK:
+            process.kill()
+    return process.wait()
+
+
+def work(target: Any, seconds: float, output: Path, seed: int) -> None:
+    """Try cases of one target for some seconds; write what they got."""
+    import torch
+
+    from tests.fuzz.registry import clock, limit_address_space
+
+    result = output / f"{target.name}.json"
+    reason = target.missing()
+    if target.name == "pool_p-triton" and not torch.cuda.is_available():
+        reason = "needs a CUDA GPU"
+    if reason:
+        result.write_text(json.dumps({"skipped": f"skipped: {reason}"}))
+        return
+    torch.set_num_threads(1)
+    if not torch.cuda.is_available():
+        limit_address_space(3 * target.memory + 2**32)
+    end = time.monotonic() + seconds
+    now = output / f"{target.name}.now"
+    line: dict[str, Any] = {"examples": 0, "seconds": 0.0, "slowest": 0.0, "kinds": {}}
+    failures: dict[str, dict[str, Any]] = {}
+    written = time.monotonic()
+
+    def attempt(case: Any) -> None:
+        nonlocal written
+        if time.monotonic() > end:
+            return
+        now.write_text(repr(case), errors="backslashreplace")
+        started = clock()
+        try:
+            tried = target.bounded(case)
+            add(line["kinds"], {tried.kind: {tried.outcome: tried.count}})
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            add(line["kinds"], {"failures": {type(error).__name__: 1}})
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            key = f"{type(error).__name__} {place.filename} {place.lineno}"
+            if key not in failures:
+                text = "".join(traceback.format_exception(error))[-3000:]
+                failures[key] = {"case": repr(case), "error": text, "seed": seed, "times": 0}
+            failures[key]["times"] += 1
+        line["examples"] += 1
+        line["slowest"] = max(line["slowest"], clock() - started)
+        if time.monotonic() - written > 5:
+            save()
+
+    def save() -> None:
+        nonlocal written
+        written = time.monotonic()
+        line["seconds"] = seconds - (end - written)
+        content = json.dumps(line | {"failures": [*failures.values()]})
+        part = result.with_suffix(".part")
+        part.write_text(content)
+        part.replace(result)
+
+    examples, step = 25, seed
+    while time.monotonic() < end:
+        began = time.monotonic()
+        target.run(attempt, examples, step, kept=step == seed)
+        step += 1_000_003
+        examples = min(2000, 2 * examples) if time.monotonic() - began < 10 else examples
+    save()
+
+
+def add(total: dict[str, dict[str, int]], more: dict[str, dict[str, int]]) -> None:
+    """Add counts of outcomes by kind."""
+    for kind, outcomes in more.items():
+        counts = collections.Counter(total.get(kind, {}))
+        counts.update(outcomes)
+        total[kind] = dict(counts)
+
+
+def table(files: Iterable[Path]) -> str:
+    """Return the table of what was tried, how often, and what each got."""
+    total: dict[str, dict[str, int]] = {}
+    minutes: collections.Counter[str] = collections.Counter()
+    for path in files:
+        for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+            add(total, line["kinds"])
+            minutes[line["name"]] += line["seconds"] / 60
+    rows = ["| what was tried | how often | what it gets |", "|---|---|---|"]
+    for kind, outcomes in sorted(total.items()):
+        got = ", ".join(f"{name} {count:,}" for name, count in sorted(outcomes.items()))
+        rows.append(f"| {kind} | {sum(outcomes.values()):,} | {got} |")
+    spent = ", ".join(f"{name} {value:.0f}" for name, value in sorted(minutes.items()))
+    return "\n".join([*rows, "", f"Minutes: {spent}; in sum {sum(minutes.values()):.0f}."])
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())
