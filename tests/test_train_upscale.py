@@ -36,7 +36,7 @@ class TestResult(Upscale, ResultConformance):
     given = ("--scale", 2)
     figures = r"validation PSNR \d\d\.\d\d dB after epoch 3; bicubic enlargement has \d\d\.\d\d dB"
     network = ConvFWNet(2, 4, scale=2, output_gain=0.1)
-    notes = {"scale": 2, "smaller_copies": True, "shifts": True, "log_loss": True}
+    notes = {"scale": 2, "smaller_copies": True, "shifts": True}
     scale = 2
 
     def test_a_network_that_sees_the_enlarged_image(self, photos, tmp_path):
@@ -67,7 +67,7 @@ class TestResult(Upscale, ResultConformance):
         self.check_network(network, expected)
         assert about(tmp_path / "net")["notes"]["scale"] == 3
 
-    @pytest.mark.parametrize("choice", ["smaller-copies", "shifts", "log-loss"])
+    @pytest.mark.parametrize("choice", ["smaller-copies", "shifts"])
     def test_what_can_be_left_out(self, photos, tmp_path, choice):
         """What is learned is another matter; the same option gives the same."""
         options = {"usual": (), "with": (f"--{choice}",), "without": (f"--no-{choice}",)}
@@ -86,7 +86,6 @@ class TestSettings(Upscale, SettingsConformance):
     help_words += ("fwnet train upscale --data photos --scale 3 -o mynet",)
     help_words += ("--smaller-copies", "--no-smaller-copies", "[default: smaller-copies]")
     help_words += ("--shifts", "--no-shifts", "[default: shifts]")
-    help_words += ("--log-loss", "--no-log-loss", "[default: log-loss]")
 
     @pytest.mark.parametrize(
         ("options", "usual"),

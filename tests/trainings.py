@@ -99,12 +99,11 @@ def upscaling(
     copies=False,
     jpeg_quality=None,
     shifts=False,
-    log_loss=False,
     kind=RestorationTask,
     **options,
 ):
     """The task of learning to enlarge."""
-    restoration = Upscaling(scale, low_resolution, copies, jpeg_quality, shifts, log_loss)
+    restoration = Upscaling(scale, low_resolution, copies, jpeg_quality, shifts)
     return kind(restoration, learn, held, **options)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from fwnet.checks import check_integer
 from fwnet.data import (
@@ -32,10 +32,9 @@ MODELS = {scale: f"conv_fwnet_t19.upscale_x{scale}" for scale in (2, 3, 4)}
 JPEG_MODELS = {scale: f"conv_fwnet_t12.upscale_x{scale}_jpeg" for scale in MODELS}
 SMALLER_COPIES = (0.9, 0.8, 0.7, 0.6)  # of the height and width
 VALIDATED_AT = (50, 75, 100)  # qualities of JPEG; those in the interval are used
-CHOICES = ("smaller_copies", "shifts", "log_loss")  # how to learn, on or off
+CHOICES = ("smaller_copies", "shifts")  # how to learn, on or off
 LEAST_CROP = 3  # in multiples of the scale: something must remain without the border
 SMALL_OUTPUT = {"output_gain": 0.1}
-ROUGH = 1e-4  # mean squared error of a crop from which on `log_loss` counts ratios: 40 dB
 
 RECIPE = Recipe(
     networks={"ConvFWNet": {"num_layers": 19}, "VDSR": {"batch_norm": False}, "SRCNN": {}},
@@ -141,11 +140,6 @@ class TrainOptions:
         "Learn from crops that begin at any pixel, not only at multiples of the scale: for a scale "
         "of 3 there are 9 times as many.",
     )
-    log_loss: bool = option(
-        True,
-        "Minimize the mean logarithm of the errors of crops, as PSNR averages images. Without it, "
-        "the mean error is minimized, most of which is in crops with rough texture.",
-    )
     jpeg_quality: int | None = option(
         None,
         "Learn to enlarge JPEG files of this quality (1 to 100) and better: small images are "
@@ -158,9 +152,6 @@ class TrainOptions:
 class Upscaling(Restoration):
     """min_W mean ‖f_W(x↓) − x‖²   or   mean ‖f_W(x↓↑) − x‖²   over crops x of images' luma.
 
-    With `log_loss`, ‖·‖² is replaced by ε·log(1 + ‖·‖²/ε), ε = 10⁻⁴ per pixel: from an error of ε
-    on it is the ratio between errors that counts.
-
     ↓ and ↑ shrink and enlarge bicubically: the whole image before crops are drawn, or with `shifts`
     crops that begin at any pixel. With a `jpeg_quality`, crops of x↓ are compressed by JPEG, at
     every step anew.
@@ -171,7 +162,6 @@ class Upscaling(Restoration):
         smaller_copies: Whether to learn also from smaller copies of the images.
         jpeg_quality: The lowest quality of compressed images; None for images as they are.
         shifts: Whether crops begin at any pixel, not only at multiples of the scale.
-        log_loss: Whether the mean logarithm of errors is minimized.
 
     >>> from fwnet.restoration import Upscaling
     >>> Upscaling(3).make_network().scale
@@ -183,7 +173,6 @@ class Upscaling(Restoration):
     smaller_copies: bool = False
     jpeg_quality: int | None = None
     shifts: bool = False
-    log_loss: bool = False
 
     name = "upscale"
     does = "enlarges"
@@ -287,7 +276,7 @@ class Upscaling(Restoration):
     @property
     def data_fingerprint(self) -> tuple[Any, ...]:
         """Scale, and what the network sees."""
-        return self.scale, self.low_resolution, self.jpeg_quality, self.shifts, self.log_loss
+        return self.scale, self.low_resolution, self.jpeg_quality, self.shifts
 
     @property
     def crop_size(self) -> int:
@@ -370,15 +359,6 @@ class Upscaling(Restoration):
         qualities = torch.randint(self.jpeg_quality, 101, (len(seen),), generator=generator)
         top, left = torch.randint(SIDE, (2,), generator=generator).tolist()
         return compressed(seen, qualities.to(seen.device, non_blocking=True), (top, left)), clean
-
-    def loss(self, model: nn.Module, *batch: Tensor) -> Tensor:
-        """mean ‖f(x) − clean‖² over a batch of crops, or ε·log(1 + ‖f(x) − clean‖²/ε)."""
-        if not self.log_loss:
-            return super().loss(model, *batch)
-        x, clean = batch
-        errors = (model(x).float() - clean).square().flatten(1).mean(1)
-        ratios: Tensor = (errors / ROUGH).log1p()
-        return ROUGH * ratios.mean()
 
     def examples(self, image: Tensor, index: int) -> Iterator[Example]:
         """Yield the shrunk image, or compressed copies of it."""
