@@ -1,9 +1,11 @@
 """Make the pictures of the README and of the guide.
 
 python docs/pictures.py         # the first figures of some examples of the gallery
+python docs/pictures.py photos  # six photos with the noise of a simulated camera, and without
 python docs/pictures.py site    # screenshots of the site that `make docs` built (needs chromium)
 """
 
+import io
 import runpy
 import subprocess
 import sys
@@ -14,7 +16,12 @@ import matplotlib as mpl
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
+import torch
 from PIL import Image
+from skimage import color, data
+
+import fwnet
+from fwnet.restoration import shots
 
 PROJECT = Path(__file__).parents[1]
 IMAGES = PROJECT / "docs" / "images"
@@ -33,6 +40,15 @@ PAGES = {
     "gallery/index.html": "site_gallery.jpg",
     "generated/fwnet.solve.html": "site_solve.jpg",
 }
+CROPS = {  # top and left
+    "astronaut": (30, 130),
+    "chelsea": (40, 90),
+    "coffee": (120, 220),
+    "rocket": (180, 220),
+    "stereo_motorcycle": (150, 150),
+    "page": (0, 40),
+}
+SIDE = 190  # of a crop
 SIZE = 1280, 1000
 SCHEMES = {"light": 1, "dark": 0}  # Chromium's numbers
 
@@ -43,6 +59,26 @@ def draw_figures() -> None:
         runpy.run_path(str(PROJECT / "examples" / f"{example}.py"))
         plt.figure(1).savefig(IMAGES / picture, dpi=80)
         plt.close("all")
+
+
+def show_photos() -> None:
+    """Put crops of photos of a simulated camera above what fwnet makes of them."""
+    sheet = Image.new("RGB", (len(CROPS) * SIDE, 2 * SIDE))
+    for index, (name, (top, left)) in enumerate(CROPS.items()):
+        pixels = getattr(data, name)()
+        pixels = pixels[0] if isinstance(pixels, tuple) else pixels
+        pixels = color.gray2rgb(pixels) if pixels.ndim == 2 else pixels
+        clean = torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None] / 255
+        draw = shots._Draws(1, torch.Generator().manual_seed(index))
+        noisy, _ = shots._cleaned(*shots._developed(clean, draw), draw)
+        file = io.BytesIO()
+        whole = (255 * noisy[0]).round().clamp(0, 255).byte().permute(1, 2, 0).numpy()
+        Image.fromarray(whole).save(file, "JPEG", quality=90)
+        photo = Image.open(file)
+        box = (left, top, left + SIDE, top + SIDE)
+        for row, image in enumerate((photo, fwnet.denoise(photo))):
+            sheet.paste(image.crop(box), (index * SIDE, row * SIDE))
+    sheet.save(IMAGES / "six_photos.jpg", quality=90)
 
 
 def screenshot(page: str, scheme: str) -> Image.Image:
@@ -69,4 +105,4 @@ def show_site() -> None:
 
 
 if __name__ == "__main__":
-    show_site() if "site" in sys.argv[1:] else draw_figures()
+    {"site": show_site, "photos": show_photos}.get("".join(sys.argv[1:]), draw_figures)()

@@ -248,11 +248,14 @@ def test_sigma_is_estimated_once_for_all_tiles():
 
 
 def test_the_level_of_jpeg_files_is_raised_unless_it_is_given():
+    """By 0.28·√(step/σ), and no more than where the steps of the file are as large as the noise."""
     image = 0.5 + 0.1 * np.random.default_rng(0).standard_normal((80, 90, 1)).clip(-4, 4)
-    plain, lossy = (Pixels(image, lossy=lossy) for lossy in (False, True))
+    plain, fine, coarse = (Pixels(image, jpeg_step=step) for step in (0, 4, 60))
     estimating, told = restorer(halved()), restorer(halved(), sigma=0.1)
-    assert estimating.noise_level(lossy) == pytest.approx(1.2 * estimating.noise_level(plain))
-    assert told.noise_level(lossy) == told.noise_level(plain) == 0.1
+    level = estimating.noise_level(plain)
+    assert estimating.noise_level(fine) == pytest.approx(level + 0.28 * (level * 4 / 255) ** 0.5)
+    assert estimating.noise_level(coarse) == pytest.approx(1.28 * level)
+    assert told.noise_level(fine) == told.noise_level(plain) == 0.1
 
 
 def test_results_of_8_bits_need_no_gray_for_black():

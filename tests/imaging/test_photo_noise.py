@@ -49,6 +49,15 @@ def test_little_in_clean_pictures(name):
     assert 255 * noise_level(saved(clean, 92)) < 3
 
 
+@pytest.mark.parametrize("seen", [0.0, 1.5])
+def test_weak_noise_must_be_seen_in_the_finest_details(monkeypatch, seen):
+    monkeypatch.setattr(photo_noise, "estimate_noise", lambda *_: seen / 255)
+    chelsea = data.chelsea()
+    for level, expected in ((3.9, seen), (1.2, min(seen, 1.2)), (4.1, 4.1)):
+        monkeypatch.setattr(photo_noise, "sigma_of", lambda _, level=level: level / 255)
+        assert 255 * noise_level(chelsea) == pytest.approx(expected)
+
+
 def test_smooth_noise_as_cameras_make_it():
     """Its finest part is missing, where the classical estimate looks."""
     clean = torch.from_numpy(data.astronaut().copy()).permute(2, 0, 1)[None] / 255
@@ -83,10 +92,24 @@ def test_blocks_that_are_partly_hidden_do_not_count():
     assert photo_noise._whole_blocks(opaque).tolist() == [True, True, True, False, True, True]
 
 
-@pytest.mark.parametrize("shape", [(47, 300, 3), (1, 1, 1), (20, 20, 3)])
+@pytest.mark.parametrize("shape", [(15, 300, 3), (1, 1, 1), (8, 8, 3)])
+def test_in_tiny_images_noise_looks_like_detail(shape):
+    assert noise_level(np.random.default_rng(0).random(shape)) == 0
+
+
+@pytest.mark.parametrize("shape", [(31, 300, 3), (16, 16, 1)])
 def test_small_images_are_left_to_the_classical_estimate(shape):
     image = np.random.default_rng(0).random(shape)
-    assert noise_level(image) == estimate_noise(image)
+    assert noise_level(image) == estimate_noise(image) > 0
+
+
+@pytest.mark.parametrize("side", [48, 64, 80])
+def test_the_finest_details_of_small_images_have_to_agree(side):
+    """Shrunk photos are sharp, and few of their blocks are flat; white noise is seen by both."""
+    small = np.array(Image.fromarray(data.coffee()).resize((side, side), Image.Resampling.LANCZOS))
+    assert noise_level(small) <= estimate_noise(small)
+    noisy = np.random.default_rng(0).normal(128, 20, (side, side, 3)).round().astype(np.uint8)
+    assert 255 * noise_level(noisy) == pytest.approx(20, rel=0.2)
 
 
 def test_only_some_tiles_of_a_large_image_are_looked_at(monkeypatch):

@@ -73,6 +73,9 @@ def denoise(options: Options) -> Report:
     photo = photo_alone(height, width, options.device, work, ADD_NOISE)
     size = f"{height * width / 1e6:g} megapixels"
     photo["at most"] = 1.5  # GiB
+    work = "from fwnet.imaging import noise_level; noise_level(image, device=device)"
+    level = photo_alone(height, width, options.device, work, ADD_NOISE)
+    photo["seconds of the estimate of its noise"] = level["seconds"]
     report.notes[f"a noisy color picture of {size}, the default network"] = photo
     return report
 

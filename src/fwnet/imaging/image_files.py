@@ -17,7 +17,7 @@ from fwnet.imaging.metadata import Metadata, read_metadata
 from fwnet.imaging.pixels import (
     ImageError,
     Pixels,
-    is_lossy,
+    jpeg_step,
     white_level,
     with_bits,
     without_inks,
@@ -202,9 +202,9 @@ def _read(path: Path, page: int) -> ImageFile:
             if is_deep:
                 file.seek(0)
                 return ImageFile(Pixels.of_channels(read_png(file)), about, *more)
-            lossy = is_lossy(image)
+            step = jpeg_step(image)
             image, about = without_inks(image, about)
-            return ImageFile(replace(Pixels.of_pillow(image), lossy=lossy), about, *more)
+            return ImageFile(replace(Pixels.of_pillow(image), jpeg_step=step), about, *more)
 
 
 def _opened(file: BinaryIO) -> Image.Image:

@@ -10,13 +10,16 @@ import torch
 from fwnet.imaging.noise import estimate_noise
 from fwnet.imaging.pixels import ImageError, as_unit_range
 from fwnet.models import NoiseLevelNet
-from fwnet.models.noise_level_net import BLOCK, sigma_of
+from fwnet.models.noise_level_net import BLOCK, LEAST, sigma_of
 from fwnet.zoo import load_model
 
 MODELS = {1: "noise_level_net_t5.noise_gray", 3: "noise_level_net_t5.noise_color"}
-LEAST_SIDE = 48  # pixels: smaller images have too few blocks
+LEAST_SIDE = BLOCK  # pixels: in smaller images noise looks like detail
+FEW_BLOCKS = 96  # pixels: below, the finest details have to agree
 TILE = 256
 MOST_TILES = 6  # in each direction: more of an image tells nothing new
+# By channels: weaker noise must be seen in the finest details too, or it may be texture.
+DOUBTFUL = {1: 2.7 / 255, 3: 4 / 255}
 
 
 def noise_level(
@@ -30,8 +33,11 @@ def noise_level(
 
     It is the standard deviation of white noise, and about 2.5 times that of the smooth noise of a
     camera: what a network that was trained for white noise should be told (`effective_sigma`). A
-    `NoiseLevelNet` tells it, from at most 36 tiles of 256 × 256 pixels. Images of less than 48
-    pixels are measured by `estimate_noise`, which is for white noise.
+    `NoiseLevelNet` tells it, from at most 36 tiles of 256 × 256 pixels.
+
+    Texture can look like weak noise. Levels below 4 gray levels (2.7 in gray images), and those of
+    images of less than 96 pixels, are therefore at most what `estimate_noise` finds in the finest
+    details. It alone measures images of less than 32 pixels; those of less than 16 have level 0.
 
     Args:
         pixels: The image, (h, w, channels), integers or values in [0, 1]; 1 or 3 channels.
@@ -48,19 +54,23 @@ def noise_level(
     network = _load(model or MODELS[channels], device) if _is_name(model) else model
     if not isinstance(network, NoiseLevelNet) or network.in_channels != channels:
         raise ImageError(f"expected a NoiseLevelNet for {channels} channels, got {network!r}")
+    side = min(pixels.shape[:2])
+    if side < LEAST_SIDE:
+        return 0.0
     features = []
-    if min(pixels.shape[:2]) >= LEAST_SIDE:
-        with torch.inference_mode():
-            for tile in _tiles(pixels.shape[:2]):
-                x = torch.from_numpy(as_unit_range(pixels[tile])).float()
-                found = network.features(x.permute(2, 0, 1)[None].to(device))
-                if opaque is not None:
-                    found = found[:, torch.from_numpy(_whole_blocks(opaque[tile])).to(device)]
-                features.append(found)
+    with torch.inference_mode():
+        for tile in _tiles(pixels.shape[:2]) if side >= LEAST else []:
+            x = torch.from_numpy(as_unit_range(pixels[tile])).float()
+            found = network.features(x.permute(2, 0, 1)[None].to(device))
+            if opaque is not None:
+                found = found[:, torch.from_numpy(_whole_blocks(opaque[tile])).to(device)]
+            features.append(found)
     if sum(part.shape[1] for part in features) == 0:
         return estimate_noise(pixels, opaque)
     with torch.inference_mode():
-        return float(sigma_of(network.pooled(torch.cat(features, 1))))
+        level = float(sigma_of(network.pooled(torch.cat(features, 1))))
+    doubtful = level < DOUBTFUL[channels] or side < FEW_BLOCKS
+    return min(level, estimate_noise(pixels, opaque)) if doubtful else level
 
 
 def _is_name(model: object) -> bool:
