@@ -160,7 +160,7 @@ class ActiveSet:
         a = state.sign @ self.atoms.T
         correlations = torch.stack([state.correlation, a @ self.atoms], -2)  # (rows, 2, m)
         places = state.index.unsqueeze(-2).expand(-1, 2, -1)
-        used = state.used.unsqueeze(-2)
+        used = state.used.unsqueeze(-2)  # empty places hold roundings
         fit = (correlations.gather(-1, places) * used) @ state.inverse * used
         image = torch.zeros_like(correlations).scatter_add_(-1, places, fit) @ self.atoms.T
         px, pa = x - image[:, 0], a - image[:, 1]  # Πx and Πa
@@ -221,7 +221,7 @@ class ActiveSet:
             torch.sub(x, white.synthesize(w, out=image), out=image).mul_(share)
             white.analyze(image, out=u).add_(w)
             torch.sub(u, w, out=q).add_(u)
-            for _ in range(2 if iteration else 10):
+            for _ in range(1 if iteration else 10):
                 torch.sub(torch.abs(q, out=beyond), level, out=beyond).clamp_(min=0)
                 excess = beyond.sum(-1, keepdim=True) - total
                 number = torch.sign(beyond, out=count).sum(-1, keepdim=True)

@@ -383,7 +383,10 @@ def _block_rows(problem: Problem, method: BindableMethod, tol: float, device: st
     entries, matrix_entries = (
         (CPU_ENTRIES, CPU_MATRIX_ENTRIES) if device == "cpu" else (GPU_ENTRIES, GPU_MATRIX_ENTRIES)
     )
-    rows = max(FEWEST_ROWS, method.block_size(problem) * entries // max(n, m))
+    scale = method.block_size(problem) if device == "cpu" else 1
+    rows = max(FEWEST_ROWS, scale * entries // max(n, m))
+    if scale > 1:  # matrices of the size of the codes' faces
+        rows = min(rows, max(FEWEST_ROWS, 16 * matrix_entries // min(n, m) ** 2))
     if problem.factors is not None:
         rows = min(rows, matrix_entries // (n * m))
     elif method.uses_matrices(problem, tol):

@@ -1,7 +1,7 @@
 """The inverse of a Gram matrix of some atoms, when one of them goes out or another comes in.
 
-Atoms have places; rows and columns of empty places are 0 up to rounding. Adding a row and a column to G, and
-removing them, changes G⁻¹ by a matrix of rank one.
+Atoms have places; rows and columns of empty places are 0 up to rounding. Adding a row and a column
+to G, and removing them, changes G⁻¹ by a matrix of rank one.
 """
 
 import torch
@@ -23,7 +23,8 @@ def exchanged(
 ) -> tuple[Tensor, Tensor]:
     """Return G⁻¹ after an exchange in every row, and where an atom came in.
 
-    Rows without an exchange stay as they are. The given G⁻¹ is changed: a copy would take longer than the arithmetic.
+    Rows without an exchange stay as they are. The given G⁻¹ is changed: a copy would take longer
+    than the arithmetic.
 
     Args:
         inverse: G⁻¹, (rows, places, places).
@@ -34,6 +35,8 @@ def exchanged(
         entering: The atom that comes in, (rows, 1).
         goes_out: Whether the atom in that place goes out, (rows, 1).
         comes_in: Whether the atom `entering` comes into that place, (rows, 1).
+        dependent: An atom stays out if this share of its square, or less, is outside the span of
+            the others.
     """
     flat = (entering * len(gram) + index).flatten()
     products = gram.flatten().index_select(0, flat).view_as(index) * used
@@ -47,6 +50,7 @@ def exchanged(
     # With −1 in the place of the new atom, v·vᵀ/rest is all that changes.
     solved.scatter_(-1, place, -1.0)
     vector = torch.where(goes_out, own, solved)
-    factor = torch.where(goes_out, -1 / own.gather(-1, place), comes_in / torch.where(comes_in, rest, 1.0))
+    grows = comes_in / torch.where(comes_in, rest, 1.0)
+    factor = torch.where(goes_out, -1 / own.gather(-1, place), grows)
     inverse.addcmul_((factor * vector).unsqueeze(-1), vector.unsqueeze(-2))
     return inverse, comes_in

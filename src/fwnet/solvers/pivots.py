@@ -86,13 +86,26 @@ class Pivots:
         in_ball = lp_norm(exact, 1) <= target.radius.squeeze(-1)
         places = low.new_zeros(len(x), NUM_PLACES)
         index = torch.full_like(places, self.num_atoms, dtype=torch.long)
-        level = torch.zeros_like(low[:, :1])
+        # A code of norm c changes no correlation by more than this.
+        change = target.radius.to(torch.float32) * self.gram.diagonal().amax()
+        level = (lp_norm(correlation, math.inf).unsqueeze(-1) - change).clamp(min=0)
         count = torch.zeros_like(index[:, :1])
         inverse = low.new_zeros(len(x), NUM_PLACES, NUM_PLACES)
         chosen = self._candidates(low, index, places, level)
         return PivotState(
-            target, x, low, correlation, *chosen, level, index, count, places, places, places,
-            inverse, in_ball,
+            target,
+            x,
+            low,
+            correlation,
+            *chosen,
+            level,
+            index,
+            count,
+            places,
+            places,
+            places,
+            inverse,
+            in_ball,
         )
 
     def step(self, state: PivotState, index: int) -> PivotState:
@@ -106,9 +119,16 @@ class Pivots:
         code = fit - level * by_level
         candidates, strength, new_sign = self._candidates(state.low, state.index, code, level)
         right = (code * state.sign >= 0).all(-1) & (strength <= 0).all(-1)
-        ended = state.ended | right | (index + 1 >= MOST_STEPS)
+        too_many = (state.count > 2 * len(self.atoms)).squeeze(-1)  # its exchanges go in circles
+        ended = state.ended | right | too_many | (index + 1 >= MOST_STEPS)
         return dataclasses.replace(
-            state, candidates=candidates, strength=strength, new_sign=new_sign, level=level, code=code, ended=ended
+            state,
+            candidates=candidates,
+            strength=strength,
+            new_sign=new_sign,
+            level=level,
+            code=code,
+            ended=ended,
         )
 
     def finished(self, state: PivotState) -> Tensor:
@@ -122,8 +142,9 @@ class Pivots:
         by_level = torch.bmm(state.sign.unsqueeze(-2), state.inverse).squeeze(-2).to(code.dtype)
         spread = dot(sign, by_level)
         for _ in range(REFINEMENTS):
-            error = ((state.x - _dense(state, code) @ self.atoms.T) @ self.atoms).gather(-1, state.index)
-            error = (error - level * sign).to(torch.float32)
+            residual = state.x - _dense(state, code) @ self.atoms.T
+            error = (residual @ self.atoms).gather(-1, state.index) - level * sign
+            error = error.to(torch.float32)
             code = code + torch.bmm(error.unsqueeze(-2), state.inverse).squeeze(-2)
             change = (dot(sign, code) - target.radius) / spread
             code, level = code - change * by_level, level + change
