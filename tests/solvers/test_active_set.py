@@ -78,7 +78,10 @@ def test_an_exchange_changes_the_inverse_by_what_inverting_again_would():
     place = torch.tensor([[1], [4]])
     entering = torch.tensor([[0], [11]])
     goes_out, comes_in = torch.tensor([[True], [False]]), torch.tensor([[False], [True]])
-    ours = exchanged(inverse(index, used), gram, index, used, place, entering, goes_out, comes_in)
+    ours, entered = exchanged(
+        inverse(index, used), gram, index, used, place, entering, goes_out, comes_in
+    )
+    assert entered.tolist() == comes_in.tolist()
     after_index = torch.tensor([[3, 0, 0, 1, 0], [2, 5, 8, 9, 11]])
     after_used = torch.tensor([[True, False, False, True, False], [True] * 5])
     torch.testing.assert_close(ours, inverse(after_index, after_used), rtol=1e-10, atol=1e-10)

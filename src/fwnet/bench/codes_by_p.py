@@ -6,6 +6,7 @@ for every row, α = ‖Dᵀ(x − Dz)‖_∞; rows divided by it have the same s
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import math
 import statistics
@@ -35,6 +36,8 @@ SHAPES = ((50, 100), (64, 256), (64, 512))
 RADIUS, RADII = 2.5, (1.0, 2.5, 5.0)
 NUM_ATOMS = 256
 TIGHTEST_LASSO = 1e-13
+NUM_SYNTHETIC, NUM_PATCHES = 5_000, 2_000  # signals for `solve`, in one call
+NUM_SCIKIT_LEARN, NUM_CVXPY = 500, 4  # of them for the others, whose time per code is constant
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Data:
 
 
 def run(options: Options) -> Report:
-    """Time `solve` for every p and dictionary, and the others on the same rows.
+    """Time `solve` for every p and dictionary, and the others on some of the same rows.
 
     At p = 1 there are two more radii: scikit-learn is the faster the shorter the codes.
     """
@@ -65,7 +68,7 @@ def run(options: Options) -> Report:
 
 
 def _problems(options: Options) -> Iterator[Data]:
-    count = 200 if options.quick else 500
+    count = 200 if options.quick else NUM_SYNTHETIC
     exponents = options.exponents or ALL
     for n, m in SHAPES[:1] if options.quick else SHAPES:
         x, dictionary = paper_data(count, n, m)
@@ -73,6 +76,7 @@ def _problems(options: Options) -> Iterator[Data]:
             some = exponents if radius == RADIUS else tuple(p for p in exponents if p == 1)
             if some:
                 yield Data(f"synthetic, {n} × {m}", x, dictionary, radius, some)
+    count = min(count, NUM_PATCHES)
     rows = torch.from_numpy(patches(count, equal_contrast=True, seed=1)).double()
     if not options.quick:
         learner = fwnet.LpDictionaryLearning(NUM_ATOMS, p=1.0, radius=NORM, random_state=0)
@@ -105,9 +109,10 @@ def _compare(data: Data, options: Options, report: Report) -> None:
             name = f"p = {p:g}, {str(dtype)[6:]}"
             ball = fwnet.LpBall(p, radius)
             candidates[name] = partial(fwnet.solve, x, dictionary, ball)
+            options.progress(Progress(f"{group}, {name}", len(notes), 2 * len(exponents), "p"))
             notes[name] = int(candidates[name]().certified.sum())
     times: dict[str, list[float]] = {name: [] for name in candidates}
-    rounds = 2 if options.quick else 3
+    rounds = 2
     for index in range(rounds):
         options.progress(Progress(group, index, rounds, "rounds"))
         for name, solving in candidates.items():
@@ -119,17 +124,22 @@ def _compare(data: Data, options: Options, report: Report) -> None:
         for name, value in medians.items()
     ]
     report.notes[f"{group}, certified of {len(data.x)}"] = notes
+    report.notes[f"{group}, codes per second"] = {
+        name: round(1e3 / value) for name, value in medians.items()
+    }
     for p in exponents:
         ours = medians[f"p = {p:g}, float64"]
         others = {}
         if importlib.util.find_spec("cvxpy"):
             options.progress(Progress(f"{group}, CVXPY", exponents.index(p), len(exponents), "p"))
-            few = data.x[: 2 if options.quick else 4].numpy()
+            few = data.x[: 2 if options.quick else NUM_CVXPY].numpy()
             job = (few, data.dictionary.numpy(), p, radius, False)
             solve_with_cvxpy((few[:1], *job[1:]))
             others["CVXPY"] = _cpu_milliseconds(partial(solve_with_cvxpy, job)) / len(few)
         if p == 1:
-            others |= _scikit_learn(data, report.notes, group)
+            options.progress(Progress(f"{group}, scikit-learn", 0, 1, "run"))
+            some = dataclasses.replace(data, x=data.x[:NUM_SCIKIT_LEARN])
+            others |= _scikit_learn(some, report.notes, group)
         report.rows += [
             Row(group, f"p = {p:g}, {name}", value / unit, value, 0.0, None)
             for name, value in others.items()
@@ -184,7 +194,7 @@ def _scikit_learn(data: Data, notes: dict[str, Any], group: str) -> dict[str, fl
         ways["lasso_cd, gap 1e-10"] = lasso(tol)
         times = {}
         for name, way in ways.items():
-            median = statistics.median(_cpu_milliseconds(way) for _ in range(3))
+            median = statistics.median(_cpu_milliseconds(way) for _ in range(2))
             times[f"scikit-learn, {name}"] = median / len(x)
             notes[f"{group}, {name}"] = {"largest gap": gap(way())}
     return times

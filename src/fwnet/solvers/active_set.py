@@ -68,7 +68,8 @@ class ActiveSet:
         self.white, self.radius = white, radius
         self.root = white.metric.sqrt()
         self.atoms = white.basis / self.root.unsqueeze(-1)  # A, (k, m)
-        self.gram = self.atoms.T @ self.atoms
+        self.columns = self.atoms.T.contiguous()
+        self.gram = self.columns @ self.atoms
         self._low = white.to(torch.float32)
 
     def init(self, x: Tensor) -> ActiveState:
@@ -81,11 +82,12 @@ class ActiveSet:
         used = near.values < 1
         used[:, -1:] &= False  # an exact code has at most k − 1 free entries
         index = near.indices * used
-        own = self.atoms.T[index] * used.unsqueeze(-1)  # (rows, places, k)
+        own = self.columns.index_select(0, index.flatten()).view(*index.shape, -1)
+        own *= used.unsqueeze(-1)  # (rows, places, k)
         gram = own @ own.mT
         empty = (~used).to(x.dtype)
         gram.diagonal(dim1=-2, dim2=-1).add_(empty)
-        inverse = torch.cholesky_inverse(cholesky_factor(gram))
+        inverse = torch.cholesky_inverse(cholesky_factor(gram)).contiguous()
         inverse.diagonal(dim1=-2, dim2=-1).mul_(1 - empty)
         fit = inverse @ (own @ v.unsqueeze(-1))
         v = v - (own.mT @ fit).squeeze(-1)
@@ -111,7 +113,7 @@ class ActiveSet:
         ended = state.ended | ~(comes_in | goes_out | turned).squeeze(-1)
         comes_in, goes_out = (event & ~ended.unsqueeze(-1) for event in (comes_in, goes_out))
         place = torch.where(goes_out, leaving, empty.to(torch.uint8).argmax(-1, keepdim=True))
-        inverse = exchanged(
+        inverse, _ = exchanged(
             state.inverse, self.gram, state.index, state.used, place, entering, goes_out, comes_in
         )
         y = torch.addcmul(state.y, dy, length)
@@ -158,7 +160,8 @@ class ActiveSet:
         a = state.sign @ self.atoms.T
         correlations = torch.stack([state.correlation, a @ self.atoms], -2)  # (rows, 2, m)
         places = state.index.unsqueeze(-2).expand(-1, 2, -1)
-        fit = (correlations.gather(-1, places) * state.used.unsqueeze(-2)) @ state.inverse
+        used = state.used.unsqueeze(-2)  # empty places hold roundings
+        fit = (correlations.gather(-1, places) * used) @ state.inverse * used
         image = torch.zeros_like(correlations).scatter_add_(-1, places, fit) @ self.atoms.T
         px, pa = x - image[:, 0], a - image[:, 1]  # Πx and Πa
         xx, xa = dot(x, px), dot(x, pa)
@@ -218,7 +221,7 @@ class ActiveSet:
             torch.sub(x, white.synthesize(w, out=image), out=image).mul_(share)
             white.analyze(image, out=u).add_(w)
             torch.sub(u, w, out=q).add_(u)
-            for _ in range(2 if iteration else 10):
+            for _ in range(1 if iteration else 10):
                 torch.sub(torch.abs(q, out=beyond), level, out=beyond).clamp_(min=0)
                 excess = beyond.sum(-1, keepdim=True) - total
                 number = torch.sign(beyond, out=count).sum(-1, keepdim=True)

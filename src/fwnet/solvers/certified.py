@@ -37,6 +37,7 @@ from fwnet.solvers.homotopy import Homotopy
 from fwnet.solvers.implicit import attach_gradient
 from fwnet.solvers.interior_point import InteriorPoint
 from fwnet.solvers.loop import BindableMethod, Limits, Method, Progress, iterate
+from fwnet.solvers.pivots import Pivots
 from fwnet.solvers.primal_newton import PrimalNewton
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.projected_gradient import ProjectedGradient
@@ -69,7 +70,8 @@ class Auto(BindableMethod):
     """The fast method for the p of an Lp ball: exchanges, Newton, interior point, a closed form.
 
     Attributes:
-        careful: Whether it is the second try, for rows that the fast method did not certify.
+        careful: Whether it is the last try, for rows that the fast method did not certify.
+        follows_path: For p = 1, whether it is the second of three tries.
 
     >>> import fwnet, torch
     >>> x, D = torch.randn(10, 5), torch.randn(5, 8)
@@ -78,6 +80,7 @@ class Auto(BindableMethod):
     """
 
     careful: bool = False
+    follows_path: bool = False
     max_steps: int = 300  # most p take a few; the path to an extreme p is long
 
     def bind(self, problem: Problem, tol: float, norm_tol: float) -> Method:
@@ -86,7 +89,9 @@ class Auto(BindableMethod):
         p, radius = solved_exponent(problem.exponent), problem.radius
         if p in (1, math.inf) and self._exchanges(problem):
             white = problem.white.to(problem.dictionary.dtype)
-            return (Homotopy if p == 1 else ActiveSet)(white, radius)
+            if p > 1:
+                return ActiveSet(white, radius)
+            return (Homotopy if self.follows_path else Pivots)(white, radius)
         if p in (1, math.inf):
             return InteriorPoint(problem.white, p, radius, tol, norm_tol)
         if p == 2:
@@ -110,9 +115,11 @@ class Auto(BindableMethod):
 
     def second_try(self, problem: Constrained, dtype: torch.dtype) -> Self | None:
         """Return the method for rows that were not certified in this precision, if there is one."""
+        one = solved_exponent(problem.exponent) == 1 and self._exchanges(problem)
+        if one and not self.follows_path:
+            return dataclasses.replace(self, follows_path=True)
         if dtype == torch.float32 and not self.wants_float64(problem):
-            one = solved_exponent(problem.exponent) == 1
-            return dataclasses.replace(self, careful=not one)
+            return dataclasses.replace(self, careful=True)
         return None if self.careful else dataclasses.replace(self, careful=True)
 
     def uses_matrices(self, problem: Problem, tol: float) -> bool:
@@ -121,6 +128,12 @@ class Auto(BindableMethod):
         if solved_exponent(problem.exponent) == 1 and self._exchanges(problem):
             return False
         return self._steps_directly(problem.exponent, tol)
+
+    def block_size(self, problem: Problem) -> int:
+        """Return 4 for p = 1, whose steps are many small operations."""
+        assert isinstance(problem, Constrained)
+        one = solved_exponent(problem.exponent) == 1 and self._exchanges(problem)
+        return 4 if one and not self.follows_path else 1
 
     def wants_float64(self, problem: Problem) -> bool:
         """Return True for p near 1 and large p, where powers and factorizations lose digits."""
@@ -370,7 +383,10 @@ def _block_rows(problem: Problem, method: BindableMethod, tol: float, device: st
     entries, matrix_entries = (
         (CPU_ENTRIES, CPU_MATRIX_ENTRIES) if device == "cpu" else (GPU_ENTRIES, GPU_MATRIX_ENTRIES)
     )
-    rows = max(FEWEST_ROWS, entries // max(n, m))
+    scale = method.block_size(problem) if device == "cpu" else 1
+    rows = max(FEWEST_ROWS, scale * entries // max(n, m))
+    if scale > 1:  # matrices of the size of the codes' faces
+        rows = min(rows, max(FEWEST_ROWS, 16 * matrix_entries // min(n, m) ** 2))
     if problem.factors is not None:
         rows = min(rows, matrix_entries // (n * m))
     elif method.uses_matrices(problem, tol):

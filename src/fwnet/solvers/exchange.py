@@ -1,7 +1,7 @@
 """The inverse of a Gram matrix of some atoms, when one of them goes out or another comes in.
 
-Atoms have places; rows and columns of empty places are 0. Adding a row and a column to G, and
-removing them, changes G⁻¹ by a matrix of rank one.
+Atoms have places; rows and columns of empty places are 0 up to rounding. Adding a row and a column
+to G, and removing them, changes G⁻¹ by a matrix of rank one.
 """
 
 import torch
@@ -19,10 +19,12 @@ def exchanged(
     entering: Tensor,
     goes_out: Tensor,
     comes_in: Tensor,
-) -> Tensor:
-    """Return G⁻¹ after an exchange in every row; rows without one stay as they are.
+    dependent: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """Return G⁻¹ after an exchange in every row, and where an atom came in.
 
-    The given G⁻¹ is changed: a copy would take longer than the arithmetic.
+    Rows without an exchange stay as they are. The given G⁻¹ is changed: a copy would take longer
+    than the arithmetic.
 
     Args:
         inverse: G⁻¹, (rows, places, places).
@@ -33,20 +35,22 @@ def exchanged(
         entering: The atom that comes in, (rows, 1).
         goes_out: Whether the atom in that place goes out, (rows, 1).
         comes_in: Whether the atom `entering` comes into that place, (rows, 1).
+        dependent: An atom stays out if this share of its square, or less, is outside the span of
+            the others.
     """
-    products = gram[entering, index] * used
-    solved = torch.bmm(inverse, products.unsqueeze(-1)).squeeze(-1)
-    rest = gram.diagonal()[entering] - dot(products, solved)
-    rows = torch.arange(len(place), device=place.device)
-    own = inverse[rows, place.squeeze(-1)]
+    flat = (entering * len(gram) + index).flatten()
+    products = gram.flatten().index_select(0, flat).view_as(index) * used
+    solved = torch.bmm(products.unsqueeze(-2), inverse).squeeze(-2)
+    square = gram.diagonal()[entering]
+    rest = square - dot(products, solved)
+    comes_in = comes_in & ~(rest <= dependent * square)
+    places = index.shape[-1]
+    first = torch.arange(0, inverse.shape[0] * places, places, device=place.device)
+    own = inverse.view(-1, places).index_select(0, first + place.squeeze(-1))
+    # With −1 in the place of the new atom, v·vᵀ/rest is all that changes.
+    solved.scatter_(-1, place, -1.0)
     vector = torch.where(goes_out, own, solved)
-    factor = torch.where(goes_out, -1 / own.gather(-1, place), 1 / rest)
-    changes = goes_out | comes_in
-    factor = torch.where(changes, factor, 0.0)
+    grows = comes_in / torch.where(comes_in, rest, 1.0)
+    factor = torch.where(goes_out, -1 / own.gather(-1, place), grows)
     inverse.addcmul_((factor * vector).unsqueeze(-1), vector.unsqueeze(-2))
-    here = torch.arange(index.shape[-1], device=place.device) == place
-    edge = torch.where(here, factor, -factor * vector) * comes_in
-    edge = torch.where(changes, edge, own)
-    inverse[rows, place.squeeze(-1)] = edge
-    inverse[rows, :, place.squeeze(-1)] = edge
-    return inverse
+    return inverse, comes_in

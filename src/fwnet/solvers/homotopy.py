@@ -83,7 +83,8 @@ class Homotopy:
 
     def step(self, state: PathState, index: int) -> PathState:
         """Move to the next event, and let an entry in or out."""
-        change = torch.bmm(state.inverse, state.sign.unsqueeze(-1)).squeeze(-1)
+        change = torch.bmm(state.sign.unsqueeze(-2), state.inverse).squeeze(-2)
+        change.mul_(state.sign.abs())  # empty places hold roundings
         by_level = (_dense(state, change) @ self.atoms.T) @ self.atoms
         # The inverse of the distance to each event: the largest comes first.
         least = self.tie * state.level
@@ -153,7 +154,7 @@ class Homotopy:
         empty = (state.sign == 0).to(torch.uint8).argmax(-1, keepdim=True)
         place = torch.where(goes_out, leaving, empty)
         here = torch.arange(state.sign.shape[-1], device=place.device) == place
-        inverse = exchanged(
+        inverse, _ = exchanged(
             state.inverse,
             self.gram,
             state.index,

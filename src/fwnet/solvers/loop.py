@@ -46,6 +46,10 @@ class BindableMethod(Protocol):
         """Return whether a step needs a k × k matrix per row, which limits the rows per block."""
         return False
 
+    def block_size(self, problem: Problem) -> int:
+        """Return how many times as many rows as usual a block should have on a CPU."""
+        return 1
+
     def wants_float64(self, problem: Problem) -> bool:
         """Return whether float32 rows should be solved in float64."""
         return False
