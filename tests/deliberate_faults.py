@@ -301,8 +301,8 @@ FAULTS = [
     ),
     Fault(
         "solvers/whitened.py",
-        "w.mul_(relative.pow(2 - p))",
-        "w.mul_(relative.pow(p - 2))",
+        "w.mul_(total.pow(2 / p - 1))",
+        "w.mul_(total.pow(1 - 2 / p))",
         "tests/solvers/test_certified.py::test_certified_at_every_p",
     ),
     Fault(

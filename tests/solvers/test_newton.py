@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from torch.nn.functional import normalize
 
 from fwnet import LpBall, solve
+from fwnet.functional import lp_norm
 from fwnet.solvers import Auto, dual_newton, primal_newton
 from fwnet.solvers.dual_newton import DualNewton
 from fwnet.solvers.primal_newton import PrimalNewton
-from fwnet.solvers.whitened import whiten
+from fwnet.solvers.whitened import norm_gradient, weighted_gram, whiten
 from tests.solvers.problems import gaussian, objective, paper
 
 
@@ -117,3 +118,18 @@ def test_float32_codes_are_certified(p):
     x, dictionary = (t.float() for t in paper(40))
     for radius in (0.3, 2.5):
         assert solve(x, dictionary, LpBall(p, radius)).certified.all()
+
+
+@pytest.mark.parametrize("q", [1.02, 8.0, 51.0])
+def test_the_normal_has_norm_1_in_float32(q):
+    y = random(50, 100).float()
+    _, s, _ = norm_gradient(y, q)
+    assert (lp_norm(s.double(), q / (q - 1)) - 1).abs().max() <= 1e-6
+
+
+@pytest.mark.parametrize("rows", [3, 40])
+def test_the_weighted_gram_of_few_and_many_rows(rows):
+    white = whiten(random(7, 12))
+    weights = random(rows, 12, seed=1).abs()
+    expected = white.basis @ weights.diag_embed() @ white.basis.T
+    torch.testing.assert_close(weighted_gram(white, weights), expected)

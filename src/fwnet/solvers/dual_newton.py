@@ -15,7 +15,8 @@ with w = (|y|/N)^(q−2) are well conditioned in these coordinates unless p is n
 conjugate-gradient steps in float32 give the direction, whatever the precision of the rest. Near 1
 a few entries have far larger weights than all others. Each of them costs one more step, and every
 row reaches p through a sequence of decreasing exponents. With `direct` the systems are factored:
-that is slower, and solves problems that are worse conditioned.
+that is slower, and solves problems that are worse conditioned. Float64 rows begin in float32: the
+first steps find a few digits only.
 """
 
 import dataclasses
@@ -40,6 +41,10 @@ PATH_START, PATH_RATIO = 0.4, 2.0
 PATH_TOL = 0.05  # the tolerance for all exponents of the path but the last
 MAX_HALVINGS = 30
 CONJUGATE_STEPS = (2, 3, 4, 5, 6, 8, 10, 14, 20, 25, 30, 40)  # per Newton step
+# The first steps are in float32, until this share of the rows has these tolerances, or for this
+# number of steps and one more for each exponent of the path.
+LOW_TOLS, LOW_SHARE, MOST_LOW_STEPS = (1e-6, 1e-5), 0.75, 4
+LEAST_LOW = 0.01  # p − 1: the powers of smaller ones need digits from the start
 MOST_STEPS = 40  # with conjugate gradients; what is left then needs direct steps
 
 
@@ -47,7 +52,8 @@ MOST_STEPS = 40  # with conjugate gradients; what is left then needs direct step
 class DualState(RowState):
     """The dual iterate and everything computed from it."""
 
-    target: Target
+    given: Target  # in the precision of the data
+    target: Target  # the same, at first in float32
     v: Tensor  # (rows, k), at its best length
     y: Tensor  # Vᵀv, (rows, m)
     norm: Tensor  # N, (rows, 1)
@@ -57,7 +63,7 @@ class DualState(RowState):
     gradient: Tensor  # (rows, k)
     bound: Tensor  # xᵀv/N, (rows, 1)
     binds: Tensor  # whether c is below the bound, (rows, 1)
-    excess: Tensor  # p − 1 of the exponent that the row has reached, (rows, 1)
+    excess: Tensor  # p − 1 of the exponent that the row has reached, in float64, (rows, 1)
     steps: int = 0
 
 
@@ -76,20 +82,26 @@ class DualNewton:
         self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
         self.direct = direct
         self.excess = self.first_excess = p - 1
+        self.most_low_steps = MOST_LOW_STEPS
         while self.first_excess * PATH_RATIO < PATH_START:
             self.first_excess *= PATH_RATIO
+            self.most_low_steps += 1
         self._low = white.to(torch.float32)
 
     def init(self, x: Tensor) -> DualState:
         """Start from the code z of least L2 norm: project its y = sign(z)|z|^(p−1) onto V."""
-        target = Target.of(x, self.radius, self.white.to(x.dtype))
+        given = Target.of(x, self.radius, self.white.to(x.dtype))
+        begins_low = not self.direct and self.excess >= LEAST_LOW
+        target = given.to(torch.float32) if begins_low else given
         z = target.white.analyze(target.x)
         v = target.white.synthesize(z.sign() * z.abs().pow(self.first_excess))
-        excess = torch.full_like(target.radius, self.first_excess)
-        return self._evaluate(target, v, target.white.analyze(v), excess)
+        excess = torch.full_like(target.radius, self.first_excess, dtype=torch.float64)
+        return self._evaluate(given, target, v, target.white.analyze(v), excess)
 
     def step(self, state: DualState, index: int) -> DualState:
         """Take a Newton step with a line search, at the next exponent where it is time for it."""
+        if self._is_low(state) and self._is_time_for_digits(state, index):
+            state = self._with_all_digits(state)
         state = self._with_next_exponent(state)
         if not self.direct:
             return self._moved(state, self._iterative_direction(state, index), index)
@@ -111,9 +123,26 @@ class DualNewton:
         rows = ready.nonzero().squeeze(-1)
         if not len(rows):
             return state
-        part = state.select(rows)
+        part = state if len(rows) == len(ready) else state.select(rows)
         excess = (part.excess / PATH_RATIO).clamp(min=self.excess)
-        return state.put(rows, self._evaluate(part.target, part.v, part.y, excess))
+        ahead = self._evaluate(part.given, part.target, part.v, part.y, excess)
+        return ahead if part is state else state.put(rows, ahead)
+
+    @staticmethod
+    def _is_low(state: DualState) -> bool:
+        return state.v.dtype != state.given.x.dtype
+
+    def _is_time_for_digits(self, state: DualState, index: int) -> bool:
+        """Return whether most rows are solved as far as float32 goes, or take long."""
+        solved = self._solved(state, *LOW_TOLS) & self._at_the_end(state)
+        return index >= self.most_low_steps or bool(solved.double().mean() >= LOW_SHARE)
+
+    def _with_all_digits(self, state: DualState) -> DualState:
+        """Go on in the precision of the data."""
+        given = state.given
+        v = state.v.to(given.x.dtype)
+        ahead = self._evaluate(given, given, v, given.white.analyze(v), state.excess)
+        return dataclasses.replace(ahead, steps=state.steps)
 
     def _at_the_end(self, state: DualState) -> Tensor:
         return (state.excess <= self.excess).squeeze(-1)
@@ -126,19 +155,23 @@ class DualNewton:
         """Return which rows have a small gap or norm_gap, or are left to direct steps."""
         if not self.direct and state.steps >= MOST_STEPS:
             return torch.ones_like(state.binds.squeeze(-1))
+        if self._is_low(state):
+            return torch.zeros_like(state.binds.squeeze(-1))
         return self._solved(state, self.tol, self.norm_tol) & self._at_the_end(state)
 
     def answer(self, state: DualState) -> tuple[Tensor, Tensor]:
         """Return c·s where the constraint binds, else the exact code."""
+        if self._is_low(state):
+            state = self._with_all_digits(state)
         code = state.target.radius * state.s
         exact = (~state.binds).squeeze(-1).nonzero().squeeze(-1)
         code[exact] = self._exact_code(state, exact)
         return state.target.answer(code, state.v)
 
     @staticmethod
-    def _evaluate(target: Target, v: Tensor, y: Tensor, excess: Tensor) -> DualState:
+    def _evaluate(given: Target, target: Target, v: Tensor, y: Tensor, excess: Tensor) -> DualState:
         """Compute everything at v, after scaling v to the best length for its problem."""
-        norm, s, w = norm_gradient(y, 1 + 1 / excess)
+        norm, s, w = norm_gradient(y, (1 + 1 / excess).to(y.dtype))
         xv = dot(target.x, v)
         bound = xv / norm
         binds = target.binds(bound)
@@ -147,9 +180,8 @@ class DualNewton:
         vs = target.white.synthesize(s)
         pull = torch.where(binds, target.radius, length * norm)
         gradient = torch.addcmul(-target.x, vs, pull).addcmul_(metric_v, length * binds)
-        return DualState(
-            target, v * length, y * length, norm * length, s, w, vs, gradient, bound, binds, excess
-        )
+        scaled = v * length, y * length, norm * length
+        return DualState(given, target, *scaled, s, w, vs, gradient, bound, binds, excess)
 
     def _solved(self, state: DualState, tol: float, norm_tol: float) -> Tensor:
         squared = state.gradient.square()
@@ -160,7 +192,9 @@ class DualNewton:
         length = dot(state.target.x, state.target.x).squeeze(-1)
         near = (~binds & (squared.sum(-1) <= 1e4 * norm_tol * length)).nonzero().squeeze(-1)
         if len(near):
-            norm = row_norm(self._exact_code(state, near), 1 + state.excess[near])
+            norm = row_norm(
+                self._exact_code(state, near), (1 + state.excess[near]).to(squared.dtype)
+            )
             solved[near] = (norm - state.bound[near] <= norm_tol * norm).squeeze(-1)
         return solved
 
@@ -177,11 +211,12 @@ class DualNewton:
         With this factor no term is much larger than Λ, whatever c is.
         """
         # The first term over the second, where the constraint binds; q − 1 is 1/(p − 1).
-        share = (state.norm / state.target.radius * state.excess).clamp(max=1e30)
+        excess = state.excess.to(state.norm.dtype)
+        share = (state.norm / state.target.radius * excess).clamp(max=1e30)
         blend = torch.where(state.binds, 1 / (1 + share), 1.0)
-        factor = torch.where(state.binds, share * blend, state.excess)
+        factor = torch.where(state.binds, share * blend, excess)
         diagonal = torch.where(state.binds, factor * state.target.white.metric, 0.0)
-        return diagonal, blend, torch.where(state.binds, -blend, state.excess - 1), factor
+        return diagonal, blend, torch.where(state.binds, -blend, excess - 1), factor
 
     def _direct_direction(self, state: DualState) -> Tensor:
         diagonal, blend, rank_one, factor = self._hessian(state)
@@ -234,7 +269,7 @@ class DualNewton:
         slope = dot(state.gradient, d)
         before = self._objective(state)
         rounding = 8 * torch.finfo(d.dtype).eps * before.abs()
-        ahead = self._evaluate(state.target, state.v + d, state.y + dy, state.excess)
+        ahead = self._evaluate(state.given, state.target, state.v + d, state.y + dy, state.excess)
         # A row whose lower bound exceeds c changes its problem: accept the step.
         fine = self._objective(ahead, state.binds) <= before + 1e-4 * slope + rounding
         fine |= ahead.binds & ~state.binds
@@ -246,9 +281,8 @@ class DualNewton:
         for _ in range(MAX_HALVINGS):
             size /= 2
             part = state.select(rows)
-            trial = self._evaluate(
-                part.target, part.v + size * d[rows], part.y + size * dy[rows], part.excess
-            )
+            v, y = part.v + size * d[rows], part.y + size * dy[rows]
+            trial = self._evaluate(part.given, part.target, v, y, part.excess)
             good = self._objective(trial, part.binds) <= (
                 before[rows] + 1e-4 * size * slope[rows] + rounding[rows]
             )

@@ -15,9 +15,11 @@ The Hessian of ½N² is H = (p−1)·diag((|z|/N)^(p−2)) + (2−p)·s sᵀ. A 
 
 It is accepted if the residual, or N, became smaller. Entries of z near 0 have no curvature, so B is
 singular; but it is well conditioned for the d that are allowed, and a few conjugate-gradient steps
-in float32 find d. With `direct`, d comes from a factorization of V H⁻¹ Vᵀ (+ λΛ): that is slower,
-and solves problems that are worse conditioned.
-Every row reaches a large p through a sequence of increasing exponents.
+in float32 find d. Where these are not enough, d comes from a factorization of V H⁻¹ Vᵀ (+ λΛ): that
+is slower, and solves problems that are worse conditioned. It is in float32, or in the precision of
+the data with `direct`.
+Every row reaches a large p through a sequence of increasing exponents. The start at each of them
+is the code with the dual vector of the one before, at the first one with the dual vector x.
 """
 
 import dataclasses
@@ -33,6 +35,7 @@ from fwnet.solvers.whitened import (
     cholesky_factor,
     cholesky_solve,
     dot,
+    has_cheap_gram,
     norm_gradient,
     row_norm,
     weighted_gram,
@@ -40,11 +43,13 @@ from fwnet.solvers.whitened import (
 
 PATH_START, PATH_RATIO = 3.0, 1.6
 PATH_TOL = 0.05
-FLATTEST = 1e10  # bound on the inverse curvature of an entry, relative to that of the largest
+# Bounds on the inverse curvature of an entry, relative to that of the largest.
+FLATTEST, FLATTEST_LOW = 1e10, 1e8
 MAX_HALVINGS = 30
 CONJUGATE_TOL = 1e-7  # share of the squared residual that is noise in float32
 NOTHING = 1e-10  # relative change of the residual or norm that may be rounding
 RIDGE_STEPS = 12
+FEW_STEPS, MOST_STEPS = 8, 40  # with conjugate gradients, and in all, where systems are factored
 # Per Newton step.
 CONJUGATE_STEPS = (3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 40, 50, 60, 80, 100, 100, 100)
 
@@ -87,22 +92,28 @@ class PrimalNewton:
         while self.first_p / PATH_RATIO > PATH_START:
             self.first_p /= PATH_RATIO
         self._low = white.to(torch.float32)
+        self._factors = has_cheap_gram(white)
 
     def init(self, x: Tensor) -> PrimalState:
-        """Start from the code of least L2 norm."""
+        """Start from the code whose dual vector is x."""
         target = Target.of(x, self.radius, self.white.to(x.dtype))
-        no = torch.zeros_like(target.radius, dtype=torch.bool)
         p = torch.full_like(target.radius, self.first_p)
-        return self._placed(self._evaluate(target, target.white.analyze(target.x), target.x, no, p))
+        start = _dual_code(target.white.analyze(target.x), p)
+        no = torch.zeros_like(target.radius, dtype=torch.bool)
+        return self._placed(self._evaluate(target, _exact(target, start), target.x, no, p))
 
     def step(self, state: PrimalState, index: int) -> PrimalState:
         """Take a Newton step with a line search, at the next exponent where it is time for it."""
         state = self._with_next_exponent(state)
-        d = self._direct_step(state) if self.direct else self._iterative_step(state, index)
+        direct = self.direct or (self._factors and index >= FEW_STEPS)
+        if direct:
+            d = self._direct_step(state, None if self.direct else torch.float32)
+        else:
+            d = self._iterative_step(state, index)
         along = torch.where(state.binds, 0.0, 1.0)
         d = d - along * state.target.white.analyze(state.target.white.synthesize(d))
-        moved = self._placed(self._search(state, d))
-        if self.direct or index + 1 < len(CONJUGATE_STEPS):
+        moved = self._placed(self._search(state, d, direct))
+        if self.direct or index + 1 < (MOST_STEPS if direct else len(CONJUGATE_STEPS)):
             return moved
         return dataclasses.replace(moved, given_up=torch.ones_like(moved.given_up))
 
@@ -128,12 +139,13 @@ class PrimalNewton:
         rows = ready.nonzero().squeeze(-1)
         if not len(rows):
             return state
-        part = state.select(rows)
+        part = state if len(rows) == len(ready) else state.select(rows)
         # The balls grow with p: an exact code may be feasible now.
         target, free = part.target, torch.zeros_like(part.binds)
-        exact = part.z + target.white.analyze(target.x - target.white.synthesize(part.z))
         p = (part.p * PATH_RATIO).clamp(max=self.p)
-        return state.put(rows, self._placed(self._evaluate(target, exact, part.witness, free, p)))
+        exact = _exact(target, _dual_code(part.s, p))
+        ahead = self._placed(self._evaluate(target, exact, part.witness, free, p))
+        return ahead if part is state else state.put(rows, ahead)
 
     @staticmethod
     def _evaluate(
@@ -254,32 +266,49 @@ class PrimalNewton:
                 search_v.mul_(ratio).add_(coefficients_v)
         return step.to(right.dtype).mul_(size)
 
-    def _direct_step(self, state: PrimalState) -> Tensor:
-        """Eliminate d and the change of λ from the Newton system, and factor what is left."""
+    def _direct_step(self, state: PrimalState, low: torch.dtype | None = None) -> Tensor:
+        """Eliminate d and the change of λ from the Newton system, and factor what is left.
+
+        With `low` the factor is of this dtype, and its solutions are refined once.
+        """
         p, white = state.p, state.target.white
         z, norm, binds = state.z, state.norm, state.binds
-        tiny = torch.finfo(z.dtype).tiny
-        flat = state.curvature.clamp(min=tiny).reciprocal().clamp_(max=FLATTEST) / (p - 1)
+        tiny, flattest = torch.finfo(z.dtype).tiny, FLATTEST if low is None else FLATTEST_LOW
+        flat = state.curvature.clamp(min=tiny).reciprocal().clamp_(max=flattest) / (p - 1)
         vz = white.synthesize(z)
         multiplier = self._multiplier(state)
         excess = norm * state.s - state.y / multiplier
         stiff = (p - 2) / (p - 1) / norm.square()
+        ridge = torch.where(binds, multiplier * white.metric, 0.0)
 
         def inverse_hessian(u: Tensor) -> Tensor:
             return flat * u + stiff * z * dot(z, u)
 
-        matrix = weighted_gram(white, flat)
-        matrix.baddbmm_((stiff * vz).unsqueeze(-1), vz.unsqueeze(-2))
-        matrix.diagonal(dim1=-2, dim2=-1).add_(torch.where(binds, multiplier * white.metric, 0.0))
+        dtype = low or z.dtype
+        matrix = weighted_gram(white.to(dtype), flat.to(dtype))
+        matrix.baddbmm_((stiff * vz).to(dtype).unsqueeze(-1), vz.to(dtype).unsqueeze(-2))
+        matrix.diagonal(dim1=-2, dim2=-1).add_(ridge)
+        factor = cholesky_factor(matrix)
+
+        def solve(right: Tensor) -> Tensor:
+            return cholesky_solve(factor, right.to(dtype)).to(z.dtype)
+
         right = torch.stack([white.synthesize(inverse_hessian(excess)), vz], -1)
-        plain, by_multiplier = cholesky_solve(cholesky_factor(matrix), right).unbind(-1)
+        solved = solve(right)
+        if low is not None:
+            images = [
+                white.synthesize(inverse_hessian(white.analyze(u))) + ridge * u
+                for u in solved.unbind(-1)
+            ]
+            solved = solved + solve(right - torch.stack(images, -1))
+        plain, by_multiplier = solved.unbind(-1)
         # The relative change of λ that makes the step tangent to the sphere.
         change = (dot(z, excess) - dot(vz, plain)) / (dot(vz, by_multiplier) - norm.square())
         change = torch.where(binds, change, 0.0)
         dv = plain + change * by_multiplier
         return inverse_hessian(white.analyze(dv) - excess) - change * z
 
-    def _search(self, state: PrimalState, d: Tensor) -> PrimalState:
+    def _search(self, state: PrimalState, d: Tensor, direct: bool) -> PrimalState:
         """Halve the step of each row until the residual on the sphere, or the norm, decreases.
 
         Near the solution they only change by roundings: there the gap must decrease.
@@ -306,8 +335,21 @@ class PrimalNewton:
             merged = merged.put(rows[good], trial.select(good.nonzero().squeeze(-1)))
             rows = rows[~good]
         # Direct steps from the same point would be the same again.
-        given_up = state.given_up | self.direct
+        given_up = state.given_up | direct
         return merged.put(rows, dataclasses.replace(state, given_up=given_up).select(rows))
+
+
+def _dual_code(y: Tensor, p: Tensor) -> Tensor:
+    """Return a code with ∇‖z‖_p ∝ y."""
+    relative = y.abs() / y.abs().amax(-1, keepdim=True)
+    return torch.copysign(relative.pow(1 / (p - 1)), y)
+
+
+def _exact(target: Target, z: Tensor) -> Tensor:
+    """Return the exact code nearest to a multiple of z."""
+    vz = target.white.synthesize(z)
+    z = z * (dot(target.x, vz) / dot(vz, vz))
+    return z + target.white.analyze(target.x - target.white.synthesize(z))
 
 
 def _ridge(target: Target, p: Tensor) -> Tensor:

@@ -19,6 +19,8 @@ from fwnet.solvers.rows import RowState
 
 ROUNDINGS = 4  # singular values up to this many roundings count as 0
 GRAM_ENTRIES = 1 << 20  # of a block of V diag(w) at a time, so that it stays in the cache
+PAIR_ENTRIES = 1 << 23  # of products of two entries of the same column of V, at most
+FEWEST_FOR_PAIRS = 16  # rows for which these products are worth their time
 
 
 class Whitened(NamedTuple):
@@ -113,6 +115,12 @@ class Target(RowState):
         scaled = (radius / unit).clamp(limit.tiny, limit.max).to(x.dtype)
         return cls(coordinates / length, scaled, unit, white)
 
+    def to(self, dtype: torch.dtype) -> Self:
+        """Return the same rows in another precision."""
+        limit = torch.finfo(dtype)
+        radius = self.radius.clamp(limit.tiny, limit.max).to(dtype)
+        return type(self)(self.x.to(dtype), radius, self.unit, self.white.to(dtype))
+
     def binds(self, bound: Tensor) -> Tensor:
         """Return whether a lower bound on the norm of exact codes exceeds c, beyond rounding."""
         return bound > self.radius * (1 + 64 * torch.finfo(self.x.dtype).eps)
@@ -126,14 +134,38 @@ def weighted_gram(white: Whitened, weights: Tensor) -> Tensor:
     """V diag(w) Vᵀ for every row: (rows, k, k)."""
     basis = white.basis
     k, m = basis.shape[-2:]
-    out = weights.new_empty(len(weights), k, k)
     count = len(weights)
+    if count >= FEWEST_FOR_PAIRS and has_cheap_gram(white):
+        return _gram_of_pairs(basis, weights)
     if weights.device.type == "cpu":
         count = max(1, GRAM_ENTRIES // max(1, k * m))
+    out = weights.new_empty(len(weights), k, k)
     for start in range(0, len(weights), max(1, count)):
         rows = slice(start, start + count)
         own = basis if white.shared else basis[rows]
         torch.matmul(own * weights[rows].unsqueeze(-2), own.mT, out=out[rows])
+    return out
+
+
+def has_cheap_gram(white: Whitened) -> bool:
+    """Return whether V diag(w) Vᵀ of many rows takes little more than its arithmetic."""
+    k, m = white.basis.shape[-2:]
+    fits = m * k * (k + 1) // 2 <= PAIR_ENTRIES
+    return white.shared and white.basis.device.type == "cpu" and fits
+
+
+def _gram_of_pairs(basis: Tensor, weights: Tensor) -> Tensor:
+    """The same, for many rows: half of its entries by one product with those of all v_i v_iᵀ."""
+    k = len(basis)
+    first, second = torch.tril_indices(k, k)
+    half = weights @ (basis[first] * basis[second]).T
+    out = weights.new_empty(len(weights), k, k)
+    start = 0
+    for row in range(k):
+        part = half[:, start : start + row + 1]
+        out[:, row, : row + 1] = part
+        out[:, : row + 1, row] = part
+        start += row + 1
     return out
 
 
@@ -180,9 +212,10 @@ def norm_gradient(z: Tensor, p: float | Tensor) -> tuple[Tensor, Tensor, Tensor]
     a /= peak
     w = a.pow(p - 2)
     s = w * a
-    relative = dot(s, a).pow(1 / p)  # N over the peak
-    s = torch.copysign(s, z).mul_(relative.pow(1 - p))
-    return peak * relative, s, w.mul_(relative.pow(2 - p))
+    total = dot(s, a)
+    # Not as powers of N, whose rounding a large exponent would multiply.
+    s = torch.copysign(s, z).mul_(total.pow(1 / p - 1))
+    return peak * total.pow(1 / p), s, w.mul_(total.pow(2 / p - 1))
 
 
 def row_norm(z: Tensor, p: float | Tensor) -> Tensor:
