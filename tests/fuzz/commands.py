@@ -57,10 +57,12 @@ VALUES = [
     "", " ", "0", "-1", "1", "2.5", "1e-300", "1e999", "nan", "inf", "-inf", "true", "None", "1,2",
     "abc", "0x10", "½", "١", "9" * 30, "--force", "-", "--", "~", "/", ".", "..", "/dev/null",
     "/dev/zero", "/proc/self/mem", "nosuch/x.npy", "photos", "a.png", "x.npy", "D.npy", "loop",
-    "net.safetensors", "empty.npy", "text.txt", "damaged.png", "damaged.npy", "ß\u202e\U0001f600.png",
-    "a\nb.png", LONG, f"{LONG}.png", f"x{LONG}.npy", "out.xyz", "readonly/out.png", "*.png", "[.png",
-    "file:///tmp/nosuch/x", "nosuch://x/y", "cuda:99", "mps", "meta", "auto", "lp", "torch", "onnx",
-    "../" * 40 + "x", "pipe", "x.npy\x1b[31m",
+    "net.safetensors", "empty.npy", "text.txt", "damaged.png", "damaged.npy", "pipe",
+    "ß\u202e\U0001f600.png",
+    "a\nb.png", LONG, f"{LONG}.png", f"x{LONG}.npy", "out.xyz", "readonly/out.png", "*.png",
+    "[.png",    "file:///tmp/nosuch/x", "nosuch://x/y",
+    "cuda:99", "mps", "meta", "auto", "lp", "torch", "onnx",
+    "../" * 40 + "x", "x.npy\x1b[31m",
 ]  # fmt: skip
 
 
