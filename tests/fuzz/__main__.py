@@ -24,7 +24,7 @@ STUCK = 300  # seconds after which a process that reports nothing is ended
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--output", type=Path, default=Path("build/fuzz"))
+    parser.add_argument("--output", type=Path, default=Path("build/fuzz").resolve())
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--target", action="append", help="only this one; may be repeated")
     parser.add_argument("--seed", type=int, help="default: the time")
@@ -34,6 +34,7 @@ def main() -> int:
     )
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    arguments.output = arguments.output.resolve()  # commands change the current folder
     if arguments.table:
         print(table(arguments.table))
         return 0

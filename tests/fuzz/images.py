@@ -225,6 +225,7 @@ tags = st.lists(
     st.tuples(
         tags, st.sampled_from("<>"), st.sampled_from([8, 0, 2, 9, 10**6]), st.integers(0, 20)
     ),
+    kept=[([(256, 8, 5, 4)], ">", 8, 13)],  # the width of a TIFF that it was copied to
     examples=60,
     needs=["fwnet.imaging.image_files", "tifffile", "imagecodecs"],
 )

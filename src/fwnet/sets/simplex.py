@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fwnet.functional import check_radius, check_rows
+from fwnet.functional import check_positive, check_radius, check_rows
 from fwnet.sets.convex_set import ConvexSet, contains_by_distance, widened
 from fwnet.sets.projection import support_l1
 
@@ -29,6 +29,7 @@ class Simplex(ConvexSet):
 
     def __post_init__(self) -> None:
         for name, value in (("total", self.total), ("cap", self.cap)):
+            check_positive(name, 1.0 if value is None else value)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
         check_radius(self.total)
