@@ -278,8 +278,7 @@ def _is_readable(name: str, value: object) -> bool:
         raise ValueError(
             f"{name} must be a float or a 0-dim tensor, got a tensor of shape {tuple(value.shape)}"
         )
-    if not value.is_floating_point():
-        raise TypeError(f"{name} must be a floating-point tensor, got {value.dtype}")
+    check_tensor(name, value)
     return not torch.compiler.is_compiling() and torch.is_anomaly_enabled()
 
 

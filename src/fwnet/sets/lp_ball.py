@@ -53,4 +53,5 @@ class LpBall(ConvexSet):
 
     def support(self, y: Tensor) -> Tensor:
         """radius·‖y‖_q, the scaled dual norm; at least float32."""
-        return self.radius * lp_norm(y, dual_exponent(self.p))
+        radius = self.radius if isinstance(self.radius, Tensor) else float(self.radius)
+        return radius * lp_norm(y, dual_exponent(self.p))

@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
 
-from fwnet.functional import check_positive, check_radius, check_rows
+from fwnet.functional import check_radius, check_rows
 from fwnet.sets.convex_set import ConvexSet, contains_by_distance, widened
 from fwnet.sets.projection import support_l1
 
@@ -29,7 +30,9 @@ class Simplex(ConvexSet):
 
     def __post_init__(self) -> None:
         for name, value in (("total", self.total), ("cap", self.cap)):
-            check_positive(name, 1.0 if value is None else value)
+            number: object = value
+            if number is not None and (isinstance(number, bool) or not isinstance(number, Real)):
+                raise TypeError(f"{name} must be a number, got {type(number).__name__}")
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
         check_radius(self.total)
