@@ -17,7 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz.edits import EDITS, SEVERAL
+
 START = 30  # seconds that a process may take to start
+DAMAGE = {*EDITS, SEVERAL}  # rows that the table shows as one
 STUCK = 300  # seconds after which a process that reports nothing is ended
 
 
@@ -191,7 +194,10 @@ def table(files: Iterable[Path]) -> str:
     minutes: collections.Counter[str] = collections.Counter()
     for path in files:
         for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-            add(total, line["kinds"])
+            for kind, outcomes in line["kinds"].items():
+                name, _, damage = kind.rpartition(": ")
+                folded = f"{name}, damaged" if damage in DAMAGE else kind
+                add(total, {folded: outcomes})
             minutes[line["name"]] += line["seconds"] / 60
     rows = ["| what was tried | how often | what it gets |", "|---|---|---|"]
     for kind, outcomes in sorted(total.items()):

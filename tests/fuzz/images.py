@@ -45,7 +45,7 @@ def _tiff(array: np.ndarray, **options: object) -> bytes:
 def _deep_png() -> bytes:
     import imagecodecs
 
-    return imagecodecs.png_encode(DEEP[..., :3])
+    return imagecodecs.png_encode(DEEP[..., :3].copy())
 
 
 IMAGEJ = "ImageJ=1.53t\nimages=3\nslices=3\nunit=um\n"
