@@ -13,7 +13,7 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,8 @@ def main() -> int:
     started = [(name, seconds, arguments.output, seed) for name in names]
     with ThreadPoolExecutor(arguments.jobs) as pool:
         lines = []
-        for line in pool.map(lambda one: supervise(*one), started):
+        for done in as_completed([pool.submit(supervise, *one) for one in started]):
+            line = done.result()
             with (arguments.output / "results.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
             shown = line.get("skipped") or f"{line['examples']:,} in {line['seconds']:.0f} s"
