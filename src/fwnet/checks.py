@@ -26,7 +26,8 @@ def check_integer(name: str, value: Any, least: int = 1) -> int:
         number = operator.index(value)
     except TypeError:
         number = least - 1
-    if isinstance(value, bool) or number < least:
+    is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool
+    if is_bool or number < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
     return number
 

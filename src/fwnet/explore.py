@@ -294,11 +294,8 @@ def _heat_map(found: Exploration, name: str, title: str) -> str:
     values = np.array([getattr(cell, name) for cell in found.cells])
     table = values.reshape(len(EXPONENTS), len(RADIUS_FACTORS))
     logs = name == "error"
-    norm = (
-        LogNorm(max(values.min(), 1e-6), max(min(values.max(), 3.0), 2e-6))
-        if logs
-        else Normalize(0, 1)
-    )
+    low = max(values.min(), 1e-6)
+    norm = LogNorm(low, max(min(values.max(), 3.0), 2 * low)) if logs else Normalize(0, 1)
     figure = Figure(figsize=(8.5, 3.8), layout="constrained")
     axis = figure.subplots()
     axis.imshow(table, norm=norm, cmap="viridis_r", aspect="auto")

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import secrets
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,17 @@ def why_not_writable(path: Path) -> str | None:
     except OSError as error:
         return error.strerror
     return None
+
+
+def why_not_readable(path: Path) -> str | None:
+    """Return why a file cannot be read, if so. Pipes and devices are none: they may never end."""
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return "does not exist"
+    except OSError as error:  # a name too long, no permission
+        return f"cannot be read: {error.strerror}"
+    return None if stat.S_ISREG(status.st_mode) else "is not a file"
 
 
 def temporary_name(name: str) -> str:

@@ -226,8 +226,13 @@ def check_exponent(p: float | Tensor) -> None:
 
 def check_radius(radius: float | Tensor) -> None:
     """Raise unless radius is a finite number > 0. For a tensor only shape and dtype are checked."""
-    if _is_readable("radius", radius) and not 0 < radius < math.inf:
-        raise ValueError(f"radius must be > 0 and finite, got {radius!r}")
+    check_positive("radius", radius)
+
+
+def check_positive(name: str, value: float | Tensor) -> None:
+    """Raise unless a value is a finite number > 0. Of a tensor only shape and dtype are checked."""
+    if _is_readable(name, value) and not 0 < value < math.inf:
+        raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
 
 
 def check_eps(eps: float) -> None:
@@ -264,7 +269,8 @@ def _is_readable(name: str, value: object) -> bool:
 
     In torch's anomaly mode, which is for finding mistakes, a tensor is read as well.
     """
-    if isinstance(value, Real):
+    is_bool = isinstance(value, bool)
+    if isinstance(value, Real) and not is_bool:
         return True
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} must be a float or a 0-dim tensor, got {type(value).__name__}")
@@ -272,8 +278,7 @@ def _is_readable(name: str, value: object) -> bool:
         raise ValueError(
             f"{name} must be a float or a 0-dim tensor, got a tensor of shape {tuple(value.shape)}"
         )
-    if not value.is_floating_point():
-        raise TypeError(f"{name} must be a floating-point tensor, got {value.dtype}")
+    check_tensor(name, value)
     return not torch.compiler.is_compiling() and torch.is_anomaly_enabled()
 
 
@@ -285,4 +290,4 @@ def _as_scalar(value: float | Tensor, like: Tensor) -> Tensor:
         dtype = torch.promote_types(value.dtype, torch.float32) if on_cpu else wanted
         return value.to(like.device, dtype)
     dtype = torch.float64 if on_cpu else wanted
-    return torch.full((), value, dtype=dtype, device=like.device)
+    return torch.full((), float(value), dtype=dtype, device=like.device)

@@ -109,6 +109,8 @@ def shave(image: Tensor, border: int) -> Tensor:
     """
     check_tensor("image", image, floating_point=False)
     height, width = image.shape[-2:]
+    if not isinstance(border, int):
+        raise TypeError(f"border must be an integer, got {type(border).__name__}")
     if not 0 <= border < min(height, width) / 2:
         raise ValueError(
             f"border must be >= 0 and leave pixels of {height} × {width}, got {border}"

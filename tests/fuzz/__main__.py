@@ -13,18 +13,21 @@ import sys
 import time
 import traceback
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz.edits import EDITS, SEVERAL
+
 START = 30  # seconds that a process may take to start
+DAMAGE = {*EDITS, SEVERAL}  # rows that the table shows as one
 STUCK = 300  # seconds after which a process that reports nothing is ended
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--output", type=Path, default=Path("build/fuzz"))
+    parser.add_argument("--output", type=Path, default=Path("build/fuzz").resolve())
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--target", action="append", help="only this one; may be repeated")
     parser.add_argument("--seed", type=int, help="default: the time")
@@ -34,6 +37,7 @@ def main() -> int:
     )
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    arguments.output = arguments.output.resolve()  # commands change the current folder
     if arguments.table:
         print(table(arguments.table))
         return 0
@@ -55,7 +59,8 @@ def main() -> int:
     started = [(name, seconds, arguments.output, seed) for name in names]
     with ThreadPoolExecutor(arguments.jobs) as pool:
         lines = []
-        for line in pool.map(lambda one: supervise(*one), started):
+        for done in as_completed([pool.submit(supervise, *one) for one in started]):
+            line = done.result()
             with (arguments.output / "results.jsonl").open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
             shown = line.get("skipped") or f"{line['examples']:,} in {line['seconds']:.0f} s"
@@ -190,7 +195,10 @@ def table(files: Iterable[Path]) -> str:
     minutes: collections.Counter[str] = collections.Counter()
     for path in files:
         for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-            add(total, line["kinds"])
+            for kind, outcomes in line["kinds"].items():
+                name, _, damage = kind.rpartition(": ")
+                folded = f"{name}, damaged" if damage in DAMAGE else kind
+                add(total, {folded: outcomes})
             minutes[line["name"]] += line["seconds"] / 60
     rows = ["| what was tried | how often | what it gets |", "|---|---|---|"]
     for kind, outcomes in sorted(total.items()):

@@ -57,10 +57,12 @@ VALUES = [
     "", " ", "0", "-1", "1", "2.5", "1e-300", "1e999", "nan", "inf", "-inf", "true", "None", "1,2",
     "abc", "0x10", "½", "١", "9" * 30, "--force", "-", "--", "~", "/", ".", "..", "/dev/null",
     "/dev/zero", "/proc/self/mem", "nosuch/x.npy", "photos", "a.png", "x.npy", "D.npy", "loop",
-    "net.safetensors", "empty.npy", "text.txt", "damaged.png", "damaged.npy", "ß\u202e\U0001f600.png",
-    "a\nb.png", LONG, f"{LONG}.png", f"x{LONG}.npy", "out.xyz", "readonly/out.png", "*.png", "[.png",
-    "file:///tmp/nosuch/x", "nosuch://x/y", "cuda:99", "mps", "meta", "auto", "lp", "torch", "onnx",
-    "../" * 40 + "x", "pipe", "x.npy\x1b[31m",
+    "net.safetensors", "empty.npy", "text.txt", "damaged.png", "damaged.npy", "pipe",
+    "ß\u202e\U0001f600.png",
+    "a\nb.png", LONG, f"{LONG}.png", f"x{LONG}.npy", "out.xyz", "readonly/out.png", "*.png",
+    "[.png",    "file:///tmp/nosuch/x", "nosuch://x/y",
+    "cuda:99", "mps", "meta", "auto", "lp", "torch", "onnx",
+    "../" * 40 + "x", "x.npy\x1b[31m",
 ]  # fmt: skip
 
 
@@ -118,7 +120,8 @@ def run(arguments: list[str]) -> tuple[int, str]:
         raise result.exception
     assert result.exit_code in (0, 2), f"exit code {result.exit_code}: {result.output}"
     assert "Traceback" not in result.output
-    if result.exit_code == 2 and "Usage" not in result.stderr:
+    by_click = "Usage" in result.stderr or "╭─ Error" in result.stderr
+    if result.exit_code == 2 and not by_click:
         lines = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
         assert lines, result.stderr
         assert all(len(line) > 15 for line in lines), result.stderr
@@ -175,7 +178,11 @@ def is_safe(arguments: list[str]) -> bool:
             max_size=3,
         ),
     ),
-    examples=25,
+    kept=[
+        ("denoise", [("a value replaced", 3, "pipe")]),  # a model that never ends
+        ("train from a file", [("a value replaced", 6, "pipe")]),
+    ],
+    examples=6,
     needs=["fwnet.cli", "typer"],
 )
 def commands(case: tuple) -> Tried:
@@ -221,7 +228,7 @@ FILES = {"a.png": ["denoise", "denoise a folder", "upscale"], "x.npy": ["encode"
 @target(
     "command-files",
     st.tuples(st.sampled_from(sorted(FILES)), st.integers(0, 5), edits),
-    examples=12,
+    examples=6,
     needs=["fwnet.cli", "typer"],
 )
 def command_files(case: tuple) -> Tried:

@@ -51,6 +51,7 @@ def _zeros(data: bytes, at: int, value: int) -> bytes:
     return data[:at] + bytes(count) + data[at + count :]
 
 
+SEVERAL = "several of these"
 EDITS = {
     "changed bytes": _changed,
     "numbers at their limits": _number,
@@ -82,7 +83,7 @@ def edited(data: bytes, changes: list[Edit]) -> bytes:
 def named(changes: list[Edit]) -> str:
     """Return the kind of damage for the table."""
     kinds = {one.kind for one in changes}
-    return "whole" if not kinds else kinds.pop() if len(kinds) == 1 else "several of these"
+    return "whole" if not kinds else kinds.pop() if len(kinds) == 1 else SEVERAL
 
 
 odd_numbers = st.one_of(

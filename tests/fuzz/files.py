@@ -16,7 +16,16 @@ from hypothesis import strategies as st
 
 import fwnet
 from fwnet.errors import FwnetError
-from tests.fuzz.edits import edited, edits, named, odd_json, odd_numbers, odd_values, odd_words
+from tests.fuzz.edits import (
+    Edit,
+    edited,
+    edits,
+    named,
+    odd_json,
+    odd_numbers,
+    odd_values,
+    odd_words,
+)
 from tests.fuzz.images import check_line
 from tests.fuzz.registry import Tried, target
 
@@ -157,6 +166,10 @@ TABLES = ["floats", "texts", "lists", "no rows", "large integers", "dates", "not
 @target(
     "parquet",
     st.tuples(st.sampled_from(TABLES), edits),
+    kept=[
+        ("odd names", [Edit("zeros", 222, 16777216)] * 2),
+        ("lists", [Edit("changed bytes", 149, 12985246)] * 3 + [Edit("bytes inserted", 1, 2647)]),
+    ],
     examples=40,
     needs=["fwnet.coding.array_files", "pyarrow.parquet"],
 )
@@ -209,7 +222,11 @@ def model_files(case: tuple) -> Tried:
         st.lists(st.tuples(st.integers(0, 30), st.one_of(odd_numbers, odd_json)), max_size=3),
         st.booleans(),
     ),
-    kept=[("FWNet", [(2, 10**9)], False), ("FWNet", [(1, 10**8)], False)],
+    kept=[
+        ("FWNet", [(2, 10**9)], False),
+        ("FWNet", [(1, 10**8)], False),
+        ("ConvLISTA", [(3, 3), (25, 30), (19, -1)], True),
+    ],
     examples=60,
 )
 def model_settings(case: tuple) -> Tried:
@@ -252,6 +269,7 @@ def run_model(path: Path) -> None:
             max_size=3,
         ),
     ),
+    kept=[('{"model": null, "config": null}', {}), ('{"model": "FWNet", "config": {}}', {})],
     examples=60,
 )  # fmt: skip
 def model_texts(case: tuple) -> Tried:
@@ -348,6 +366,7 @@ def estimator_files(case: tuple) -> Tried:
 @target(
     "cards",
     st.tuples(odd_values, edits),
+    kept=[([(1, {"a": 3})], [])],
     examples=40,
     needs=["fwnet.zoo"],
 )
@@ -434,6 +453,7 @@ def _train(folder: Path, *, resume: bool) -> None:
     st.tuples(
         st.integers(0, 5), edits, st.lists(st.tuples(st.integers(0, 60), odd_json), max_size=2)
     ),
+    kept=[(4, [], [(0, None)]), (5, [], [(1, [])]), (2, [Edit("changed bytes", 95, 252)], [])],
     examples=12,
     needs=["fwnet.training"],
 )
@@ -472,6 +492,7 @@ def checkpoints(case: tuple) -> Tried:
     st.tuples(
         edits, st.lists(st.tuples(st.integers(0, 40), odd_json), max_size=2), st.integers(0, 9)
     ),
+    kept=[([Edit("a part twice", 0, 7)], [], 1), ([], [(1, None)], 0)],
     examples=12,
     needs=["fwnet.coding"],
 )

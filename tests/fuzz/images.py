@@ -45,7 +45,7 @@ def _tiff(array: np.ndarray, **options: object) -> bytes:
 def _deep_png() -> bytes:
     import imagecodecs
 
-    return imagecodecs.png_encode(DEEP[..., :3])
+    return imagecodecs.png_encode(DEEP[..., :3].copy())
 
 
 IMAGEJ = "ImageJ=1.53t\nimages=3\nslices=3\nunit=um\n"
@@ -162,7 +162,7 @@ def check_line(error: FwnetError, path: Path) -> None:
     "image-files",
     st.tuples(st.sampled_from(sorted(ENCODED)), edits, st.integers(0, 20)),
     examples=60,
-    needs=["fwnet.imaging.image_files"],
+    needs=["fwnet.imaging.image_files", "tifffile", "imagecodecs"],
     memory=IMAGE_MEMORY,
 )
 def image_files(case: tuple) -> Tried:
@@ -179,7 +179,7 @@ def image_files(case: tuple) -> Tried:
     "image-damage",
     st.tuples(st.sampled_from(sorted(ENCODED)), edits, st.integers(0, 20)),
     examples=0,
-    needs=["fwnet.imaging.image_files"],
+    needs=["fwnet.imaging.image_files", "tifffile", "imagecodecs"],
     memory=IMAGE_MEMORY,
 )
 def image_damage(case: tuple) -> Tried:
@@ -225,8 +225,9 @@ tags = st.lists(
     st.tuples(
         tags, st.sampled_from("<>"), st.sampled_from([8, 0, 2, 9, 10**6]), st.integers(0, 20)
     ),
+    kept=[([(256, 8, 5, 4)], ">", 8, 13)],  # the width of a TIFF that it was copied to
     examples=60,
-    needs=["fwnet.imaging.image_files"],
+    needs=["fwnet.imaging.image_files", "tifffile", "imagecodecs"],
 )
 def exif(case: tuple) -> Tried:
     """EXIF blocks with any tags, in three formats, read, enlarged and written."""
@@ -265,7 +266,7 @@ descriptions = st.one_of(
     "tiff-descriptions",
     st.tuples(descriptions, st.integers(1, 4), edits, st.integers(0, 20)),
     examples=40,
-    needs=["fwnet.imaging.image_files", "tifffile"],
+    needs=["fwnet.imaging.image_files", "tifffile", "imagecodecs"],
     memory=IMAGE_MEMORY,
 )
 def tiff_descriptions(case: tuple) -> Tried:
@@ -319,7 +320,7 @@ sizes = st.sampled_from([0, 1, 2, 1000, 13000, 13400, 20000, 65535, 10**6, 2**31
     "claimed-sizes",
     st.tuples(st.sampled_from(["PNG", "PPM", "BMP", "TIFF", "TIFF, floats"]), sizes, sizes),
     examples=25,
-    needs=["fwnet.imaging.image_files"],
+    needs=["fwnet.imaging.image_files", "tifffile", "imagecodecs"],
     memory=IMAGE_MEMORY,
 )
 def claimed_sizes(case: tuple) -> Tried:

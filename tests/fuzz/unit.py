@@ -170,6 +170,8 @@ def _compare_gradients(
         if dtype.itemsize == 2:
             bound = bound + limits.eps * exact[0].abs() + limits.smallest_normal * limits.eps
         largest = min(limits.max, torch.finfo(torch.float32).max)
+        if excess < 1e-11:  # beyond, slopes of ties are limited
+            bound = torch.full_like(bound, torch.inf)
         reach = torch.maximum(ratios / excess, exact[0].abs().amax(-1, keepdim=True))
         bound = torch.where(2 * reach > largest, torch.inf, bound)  # terms leave the range
         error = found[0].double() - exact[0]

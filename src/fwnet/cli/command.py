@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -205,7 +206,11 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def say(line: str) -> None:
-    """Print one line to stderr unchanged, however long; of several processes, only the first."""
+    """Print one line to stderr, however long; of several processes, only the first.
+
+    Control characters, which names of files may have, are shown as escapes.
+    """
+    line = re.sub("[\x00-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], line)
     if is_first_process():
         Console(stderr=True).print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
 

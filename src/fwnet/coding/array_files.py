@@ -70,10 +70,14 @@ class RowFile(ABC):
         Raise `EncodeError` if the file has changed since it was opened.
         """
         self._check_unchanged()
+        done = start
         for shard in self._shards(start, size):
             self._check_unchanged()
+            done += len(shard)
             yield shard
         self._check_unchanged()
+        if done < self.num_rows:
+            raise EncodeError(f"{self.path} must have {self.num_rows} rows, got {done}")
 
     @abstractmethod
     def _shards(self, start: int, size: int) -> Iterator[np.ndarray]: ...
@@ -231,8 +235,12 @@ class ParquetRows(RowFile):
 
         try:
             with self._open() as file:
-                schema, self.num_rows = file.schema_arrow, file.metadata.num_rows
-        except (pa.ArrowException, OSError) as error:
+                schema, about = file.schema_arrow, file.metadata
+                self.num_rows = about.num_rows
+                groups = [about.row_group(g).num_rows for g in range(about.num_row_groups)]
+            if min(groups, default=0) < 0 or sum(groups) != self.num_rows:
+                raise ValueError(f"expected {self.num_rows} rows, got groups of {groups[:9]}")
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise EncodeError(
                 f"{path} is not a whole parquet file: {_first_line(error)}"
             ) from error
@@ -303,7 +311,7 @@ class ParquetRows(RowFile):
                     if start < batch.num_rows:
                         yield batch.slice(start)
                     start = max(0, start - batch.num_rows)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise EncodeError(f"{self.path} cannot be read: {_first_line(error)}") from error
 
     @contextlib.contextmanager

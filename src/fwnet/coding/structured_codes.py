@@ -56,6 +56,8 @@ def structured_codes(
             "x and labels must have shapes (count, n) and (count,), "
             f"got {tuple(x.shape)} and {tuple(labels.shape)}"
         )
+    if not x.isfinite().all():
+        raise ValueError("x must be finite, got NaN or infinite entries")
     for width in widths:
         check_integer("a width", width, least=0)
     n = x.shape[1]

@@ -1,6 +1,7 @@
 """Random generators that depend on a seed and on keys, not on earlier draws."""
 
 import hashlib
+import operator
 
 import torch
 
@@ -19,5 +20,9 @@ def keyed_generator(
     >>> torch.equal(first, torch.rand(3, generator=keyed_generator(0, "epoch", 7)))
     True
     """
-    digest = hashlib.sha256(repr((int(seed), *keys)).encode()).digest()
+    try:
+        seed = operator.index(seed)
+    except TypeError as error:
+        raise TypeError(f"seed must be an integer, got {seed!r}") from error
+    digest = hashlib.sha256(repr((seed, *keys)).encode()).digest()
     return torch.Generator(device).manual_seed(int.from_bytes(digest[:8], "big") >> 1)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from fwnet.imaging.pixels import as_unit_range
+from fwnet.imaging.pixels import as_unit_range, check_pixels
 
 # Fewest patches for each patch side. A gray image of 32 × 32 has 900, one of 64 × 64 about 3,600.
 SIDES = {7: 3_300, 5: 1_200, 3: 90}
@@ -47,6 +47,7 @@ def estimate_noise(pixels: np.ndarray, opaque: np.ndarray | None = None) -> floa
     >>> round(255 * fwnet.imaging.estimate_noise(noisy))
     10
     """
+    check_pixels(pixels)
     if opaque is not None and opaque.any():
         box = _box(opaque)
         pixels, opaque = pixels[box], opaque[box]

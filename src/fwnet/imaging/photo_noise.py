@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from fwnet.imaging.noise import estimate_noise
-from fwnet.imaging.pixels import ImageError, as_unit_range
+from fwnet.imaging.pixels import ImageError, as_unit_range, check_pixels
 from fwnet.models import NoiseLevelNet
 from fwnet.models.noise_level_net import BLOCK, LEAST, sigma_of
 from fwnet.zoo import load_model
@@ -50,6 +50,7 @@ def noise_level(
     >>> 20 < 255 * fwnet.imaging.noise_level(noisy) < 30
     True
     """
+    check_pixels(pixels)
     channels = pixels.shape[2]
     network = _load(model or MODELS[channels], device) if _is_name(model) else model
     if not isinstance(network, NoiseLevelNet) or network.in_channels != channels:

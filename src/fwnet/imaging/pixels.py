@@ -273,6 +273,16 @@ def _check_not_empty(height: int, width: int) -> None:
         )
 
 
+def check_pixels(pixels: np.ndarray) -> None:
+    """Raise unless pixels are an array (h, w, channels) with something in it."""
+    if not isinstance(pixels, np.ndarray) or pixels.dtype.kind not in "uf":
+        got = getattr(pixels, "dtype", type(pixels).__name__)
+        raise TypeError(f"pixels must be an array of unsigned integers or floats, got {got}")
+    if pixels.ndim != 3 or pixels.shape[2] not in (1, 3):
+        raise ImageError(f"pixels must have shape (h, w, 1) or (h, w, 3), got {pixels.shape}")
+    _check_not_empty(*pixels.shape[:2])
+
+
 def _check_values(array: np.ndarray) -> None:
     """Raise unless values are integers or can be those of a noisy image in [0, 1]."""
     if array.dtype in (np.uint8, np.uint16):

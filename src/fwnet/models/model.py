@@ -18,7 +18,7 @@ from torch.nn.functional import pixel_shuffle
 
 from fwnet.checks import check_integer, check_tensor
 from fwnet.errors import FwnetError
-from fwnet.files import write_whole
+from fwnet.files import why_not_readable, write_whole
 from fwnet.hardware import choose_device, is_exporting, widest_dtype
 from fwnet.resize import REACH, enlarge
 from fwnet.sets import ConvexSet, set_to_config
@@ -212,6 +212,9 @@ class ImageModel(Model):
         reduction: int = 1,
     ) -> None:
         super().__init__()
+        for name, value in (("residual", residual), ("noise_level_input", noise_level_input)):
+            if value not in (True, False):
+                raise ValueError(f"{name} must be True or False, got {value!r}")
         check_integer("in_channels", in_channels)
         check_integer("scale", scale)
         check_integer("reduction", reduction)
@@ -334,7 +337,7 @@ def set_normal(layers: Sequence[nn.Conv2d], gain: float, generator: torch.Genera
         raise ValueError(f"output_gain must be a number >= 0, got {gain!r}")
     with torch.no_grad():
         for layer in layers:
-            fan_in = layer.weight[0].numel()
+            fan_in = max(1, layer.weight[0].numel())
             layer.weight.normal_(0, gain / fan_in**0.5, generator=generator)
             if layer.bias is not None:
                 layer.bias.zero_()
@@ -533,13 +536,11 @@ def read_weights(path: Path, data: bytes | None = None) -> tuple[dict[str, Tenso
     ({'W': tensor([[1., 0.],
             [0., 1.]])}, {'made by': 'me'})
     """
+    if data is None and (problem := why_not_readable(path)):
+        raise ModelFileError(f"{path} {problem}")
     try:
         data = path.read_bytes() if data is None else data
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ModelFileError(f"{path} does not exist") from error
-    except IsADirectoryError as error:
-        raise ModelFileError(f"{path} is not a file") from error
-    except OSError as error:  # a name too long, no permission
+    except OSError as error:  # no permission
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
     try:
         weights = safetensors.torch.load(data)

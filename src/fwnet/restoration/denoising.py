@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 
@@ -131,6 +132,9 @@ class Denoising(Restoration):
                 f"sigma must be in (0, 1], or an interval in it, got {self.levels!r} "
                 "(a level of 25 is sigma=25/255)"
             )
+        strength: object = self.strength
+        if not isinstance(strength, Real):
+            raise TypeError(f"strength must be a number, got {type(strength).__name__}")
         if not 0 <= self.strength <= LARGEST_STRENGTH:
             raise FwnetError(f"strength must be in [0, {LARGEST_STRENGTH}], got {self.strength:g}")
 

@@ -80,7 +80,11 @@ def widened(y: Tensor) -> Tensor:
 
 def as_tensor(values: float | Sequence[float] | Tensor) -> Tensor:
     """Return numbers as a tensor that keeps their digits."""
-    return values if isinstance(values, Tensor) else torch.tensor(values, dtype=torch.float64)
+    if not isinstance(values, Tensor):
+        return torch.tensor(values, dtype=torch.float64)
+    if values.is_complex():
+        raise TypeError(f"expected real numbers, got {values.dtype}")
+    return values
 
 
 def _roundings(wide: Tensor, z: Tensor, tol: float | None) -> float:

@@ -79,7 +79,7 @@ class KSupportBall(ConvexSet):
         sums = self._sums(a, full, part)
         # One more Newton step, which carries the gradient of the root.
         value, slope = _size(mu, *sums)
-        outside = (mu > 0) | (value > target.square())
+        outside = (mu > 0) | ~(value <= target.square())  # a radius of NaN gives NaN
         mu = (mu - (value - target.square()) / -_positive(-slope.detach())).clamp(min=0)
         _, moment, count, left = sums
         threshold = mu * moment / (left + count * mu).clamp(min=SMALLEST)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_tensor
 from fwnet.functional import check_exponent, check_radius, dual_exponent, lp_norm, pool_p
 from fwnet.sets.convex_set import ConvexSet
 from fwnet.sets.projection import project_lp
@@ -44,6 +45,7 @@ class LpBall(ConvexSet):
 
     def gauge(self, z: Tensor) -> Tensor:
         """‖z‖_p / radius, without overflow or underflow; at least float32."""
+        check_tensor("z", z)
         radius = self.radius
         if isinstance(radius, Tensor):
             radius = torch.where(radius > 0, radius, torch.nan).to(z.device)
@@ -51,4 +53,5 @@ class LpBall(ConvexSet):
 
     def support(self, y: Tensor) -> Tensor:
         """radius·‖y‖_q, the scaled dual norm; at least float32."""
-        return self.radius * lp_norm(y, dual_exponent(self.p))
+        radius = self.radius if isinstance(self.radius, Tensor) else float(self.radius)
+        return radius * lp_norm(y, dual_exponent(self.p))

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -29,6 +30,9 @@ class Simplex(ConvexSet):
 
     def __post_init__(self) -> None:
         for name, value in (("total", self.total), ("cap", self.cap)):
+            number: object = value
+            if number is not None and (isinstance(number, bool) or not isinstance(number, Real)):
+                raise TypeError(f"{name} must be a number, got {type(number).__name__}")
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
         check_radius(self.total)

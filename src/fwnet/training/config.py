@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, get_args, get_type_hints
 import torch
 
 from fwnet.errors import FwnetError
+from fwnet.files import why_not_readable
 from fwnet.progress import ProgressCallback, silent
 
 
@@ -117,6 +118,8 @@ class TrainingConfig:
     @classmethod
     def read_settings(cls, path: str | Path) -> dict[str, Any]:
         """Read the settings in a file, by name."""
+        if problem := why_not_readable(Path(path)):
+            raise ConfigError(f"{path} {problem}")
         try:
             with Path(path).open("rb") as file:
                 settings = tomllib.load(file)
