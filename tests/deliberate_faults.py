@@ -969,7 +969,7 @@ FAULTS = [
     ),
     Fault(
         "training/checkpoint.py",
-        "held.enter_context(locked_folder(self.path))",
+        "held.enter_context(locked(self.path))",
         "pass",
         "tests/training/test_loop.py::test_two_trainings_in_one_folder_are_refused",
     ),

@@ -1,11 +1,13 @@
-"""Files that are written whole or not at all, the check before it, and folders in use."""
+"""Files that are written whole or not at all, the check before it, and locks."""
 
 import contextlib
+import errno
 import os
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,31 +32,72 @@ def temporary_name(name: str) -> str:
     return f".{name[:40]}-{secrets.token_hex(4)}.tmp"
 
 
-def write_whole(path: Path, content: str | bytes | Callable[[BinaryIO], object]) -> None:
+def write_whole(
+    path: Path, content: str | bytes | Callable[[BinaryIO], object], *, replace: bool = True
+) -> None:
     """Write a file through a temporary one: a kill leaves the old file or the new one.
 
     Args:
         path: The file to write or replace.
         content: Text (UTF-8), bytes, or a function that writes to the open file.
+        replace: Whether a file may be replaced; otherwise raise `FileExistsError`, also if the file
+            has appeared while the new one was written.
     """
     temporary = path.with_name(temporary_name(path.name))
-    try:
-        with temporary.open("xb+") as file:
-            if callable(content):
-                content(file)
+    with contextlib.ExitStack() as at_the_end:
+        try:
+            with temporary.open("xb+") as file:
+                with contextlib.suppress(OSError):  # a disk without locks
+                    at_the_end.enter_context(locked(temporary))
+                if callable(content):
+                    content(file)
+                else:
+                    file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(file.fileno())
+            if replace:
+                temporary.replace(path)
             else:
-                file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
+                _name(temporary, path)
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def _name(temporary: Path, path: Path) -> None:
+    """Give a file a name that no other file has."""
+    try:
+        os.link(temporary, path)  # unlike a rename, in one step with the check
+    except FileExistsError:
+        raise
+    except OSError as error:  # a disk without links
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from error
         temporary.replace(path)
-    finally:
+
+
+def remove_unfinished(places: Iterable[Path]) -> None:
+    """Remove what killed processes left of these files. What is being written stays."""
+    names = defaultdict(set)
+    for place in places:
+        names[place.parent].add(_stem(temporary_name(place.name)))
+    for folder, ours in names.items():
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            left = [path for path in folder.iterdir() if TEMPORARY_NAME.fullmatch(path.name)]
+            for path in left:
+                if _stem(path.name) in ours:
+                    with contextlib.suppress(OSError), locked(path):
+                        path.unlink()
+
+
+def _stem(name: str) -> str:
+    """Return what the temporary names of a file have in common."""
+    return name.rpartition("-")[0]
 
 
 @contextlib.contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder; raise `BlockingIOError` if one is in.
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes out of a folder or file; raise `BlockingIOError` if one is in.
 
     The lock ends with the process, and leaves no file. Windows has none: there, users must not
     start two runs in one folder.
@@ -64,7 +107,7 @@ def locked_folder(folder: Path) -> Iterator[None]:
         return
     import fcntl
 
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

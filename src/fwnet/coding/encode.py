@@ -22,7 +22,7 @@ from fwnet.coding.array_files import (
 from fwnet.coding.code_transformer import default_chunk_rows
 from fwnet.coding.encoding_folder import EncodingFolder
 from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder
-from fwnet.files import why_not_writable
+from fwnet.files import remove_unfinished, why_not_writable
 from fwnet.hardware import choose_device
 from fwnet.models import SignalModel, load_model
 from fwnet.progress import Progress, ProgressCallback, silent
@@ -163,6 +163,7 @@ def encode_file(
             place.parent.mkdir(parents=True, exist_ok=True)
         with EncodingFolder(places[0], source.num_rows) as folder:
             folder.check_consent(places, resume=resume, force=force)
+            remove_unfinished(places)
             identity = {
                 "fwnet version": __version__,
                 "device": chosen.type,

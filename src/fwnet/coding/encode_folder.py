@@ -35,7 +35,7 @@ from fwnet.coding.encode import EncodeReport, check_alternatives, coder_maker
 from fwnet.coding.encoding_folder import check_same
 from fwnet.coding.row_coders import BAD_ROW, RowCoder
 from fwnet.engine import Engine, Lost, OneProcess
-from fwnet.files import locked_folder
+from fwnet.files import locked
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.stores import Store, find_files
 from fwnet.version import __version__
@@ -289,7 +289,7 @@ class CodesFolder:
         with contextlib.ExitStack() as held:
             try:
                 if self.store.folder:
-                    held.enter_context(locked_folder(self.store.folder))
+                    held.enter_context(locked(self.store.folder))
             except BlockingIOError as error:
                 raise EncodeError(f"another process is at work in {self.store}") from error
             yield

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 
 from fwnet.coding.array_files import EncodeError, open_rows, write_parquet
-from fwnet.files import locked_folder, write_whole
+from fwnet.files import locked, write_whole
 from fwnet.progress import Progress, ProgressCallback
 
 OURS = MANIFEST, CODES, CERTIFICATES = ("manifest.json", "codes.npy", "certificates.npy")
@@ -162,7 +162,7 @@ class EncodingFolder:
 
     def _take_lock(self) -> None:
         try:
-            self._held.enter_context(locked_folder(self.path))
+            self._held.enter_context(locked(self.path))
         except BlockingIOError as error:
             raise EncodeError(f"another process is at work in {self.path}") from error
 

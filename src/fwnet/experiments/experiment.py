@@ -212,5 +212,6 @@ class Experiment:
         folder.mkdir(parents=True, exist_ok=True)
         data, picture = (folder / f"{self.id}{suffix}{kind}" for kind in (".json", ".png"))
         result.save(data)
-        self.draw(result).savefig(picture, dpi=130)
+        drawn = self.draw(result)
+        write_whole(picture, lambda file: drawn.savefig(file, format="png", dpi=130))
         return [data, picture]

@@ -18,12 +18,13 @@ from PIL import Image
 
 from fwnet.checks import check_integer
 from fwnet.engine import Engine, Lost
-from fwnet.files import why_not_writable
+from fwnet.files import remove_unfinished, why_not_writable
 from fwnet.imaging.image_files import (
     RAW_PROBLEM,
     ImageFile,
     check_size,
     check_suffix,
+    existing,
     is_raw_suffix,
     is_readable_suffix,
     is_tiff_suffix,
@@ -161,6 +162,7 @@ def restore_files(
         jobs = list_stored_jobs(inputs, output)
     else:
         jobs = list_jobs(inputs, output, compare=compare, warn=warn)
+        remove_unfinished(path for job in jobs for path in (job.place, job.compared) if path)
     options = {"model": model, "tile": tile, **asked}
     if engine is not None and model is not None:
         options["model"] = load_trained(model)  # other machines may not have the file
@@ -388,7 +390,7 @@ def _outcome(
                 local = Job(*paths)
                 return _as_given(job, local, _outcome(local, restorer, True, stage, progress))
         with _reported_memory(job.source):
-            return _restore(job, restorer, stage, progress)
+            return _restore(job, restorer, force, stage, progress)
     except ImageError as error:
         return FailedFile(job.source, str(error))
     except OSError as error:  # of a store
@@ -491,12 +493,14 @@ def _reported_memory(source: Path) -> Iterator[None]:
         raise ImageError(f"{source}: there is not enough memory: {remedy}") from error
 
 
-def _restore(job: Job, restorer: Restorer, stage: str, progress: ProgressCallback) -> RestoredFile:
+def _restore(
+    job: Job, restorer: Restorer, force: bool, stage: str, progress: ProgressCallback
+) -> RestoredFile:
     start = time.monotonic()
     read = read_image(job.source)
     if restorer.asked.get("preview"):
         sheet = preview(restorer, read.pixels, read.about)
-        write_image(job.place, Pixels.of_pillow(sheet), Metadata())
+        write_image(job.place, Pixels.of_pillow(sheet), Metadata(), replace=force)
         seconds = time.monotonic() - start
         return RestoredFile(job.source, job.place, *sheet.size, "preview", None, seconds)
     count = len(read.pages) if is_tiff_suffix(job.place) else 1
@@ -513,16 +517,21 @@ def _restore(job: Job, restorer: Restorer, stage: str, progress: ProgressCallbac
 
     restored, about = restored_page(1, read)
     notes = list(read.notes)
-    if count > 1 or (is_tiff_suffix(job.place) and read.description is not None):
-        num_bytes = count * restored.pixels.channels().nbytes
-        pages = itertools.chain([(restored.pixels, about)], other_pages())
-        write_pages(job.place, pages, num_bytes, read.description)
-    else:
-        notes += [only_first(len(read.pages))] if len(read.pages) > 1 else []
-        notes += write_image(job.place, restored.pixels, about)
-    if job.compared is not None:
+    if job.compared is not None:  # first: where there is a result, the file is done
         before = restorer.baseline(read.pixels.colors)
-        _write_comparison(job.compared, before, restored.pixels.colors, about)
+        _write_comparison(job.compared, before, restored.pixels.colors, about, force)
+    try:
+        if count > 1 or (is_tiff_suffix(job.place) and read.description is not None):
+            num_bytes = count * restored.pixels.channels().nbytes
+            pages = itertools.chain([(restored.pixels, about)], other_pages())
+            write_pages(job.place, pages, num_bytes, read.description, replace=force)
+        else:
+            notes += [only_first(len(read.pages))] if len(read.pages) > 1 else []
+            notes += write_image(job.place, restored.pixels, about, replace=force)
+    except BaseException:
+        if job.compared is not None:
+            job.compared.unlink(missing_ok=True)
+        raise
     height, width = restored.pixels.colors.shape[:2]
     words = restored.restoration.describe(width, height, restored.sigma)
     return RestoredFile(
@@ -564,14 +573,16 @@ def _check_place(place: Path, force: bool) -> None:
     if problem := why_not_writable(place):
         raise ImageError(f"cannot write {place}: {problem}")
     if place.exists() and not force:
-        raise ImageError(f"{place} exists; overwrite it with --force")
+        raise existing(place)
 
 
-def _write_comparison(place: Path, before: np.ndarray, after: np.ndarray, about: Metadata) -> None:
+def _write_comparison(
+    place: Path, before: np.ndarray, after: np.ndarray, about: Metadata, force: bool
+) -> None:
     """Write before and after side by side in 8 bits, turned as a viewer shows them."""
     views = [about.turned(Pixels(with_bits(colors, 8)).pillow()) for colors in (before, after)]
     sheet = Image.new(views[0].mode, (2 * views[0].width, views[0].height))
     for index, view in enumerate(views):
         sheet.paste(view, (index * view.width, 0))
     options = {"icc_profile": about.profile} if about.profile else {}
-    write_whole(place, lambda file: sheet.save(file, format="PNG", **options))
+    write_whole(place, lambda file: sheet.save(file, format="PNG", **options), replace=force)

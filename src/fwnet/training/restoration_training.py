@@ -17,14 +17,13 @@ from fwnet.models import ImageModel
 from fwnet.models.conv_coding_networks import ConvCodingNetwork
 from fwnet.progress import Progress
 from fwnet.restoration import ImageSource, Restoration, TrainingData
-from fwnet.training.checkpoint import MODEL, TrainingFolder, holds_training
+from fwnet.training.checkpoint import MODEL, PICTURE, TrainingFolder, holds_training
 from fwnet.training.config import ConfigError, TrainingConfig, TrainingRun
 from fwnet.training.loop import TrainingResult, train
 from fwnet.training.restoration_task import RestorationTask, decibels
 
 NUM_HELD = 12  # or a tenth of a folder, if that is fewer
 NUM_NAMED = 10  # unreadable files that are reported one by one
-PICTURE = "history.png"  # drawn into the folder of a training by the command line
 BERKELEY = "of the Berkeley segmentation data set (BSDS500)"
 
 

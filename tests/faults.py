@@ -1,0 +1,243 @@
+"""Kill, starve and overload fwnet, and record what happened.
+
+    python -m tests.faults kills --runs 100 --output results/fault-kills.json
+
+`kills`: each command gets SIGKILL at a random moment of its work, in a fresh folder, and is started
+again; what it leaves must be, bit by bit, what a run without a kill leaves, and nothing else.
+"""
+
+import argparse
+import hashlib
+import importlib
+import json
+import os
+import random
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from PIL import Image
+from safetensors import safe_open
+
+from tests.forked import Command
+
+MODELS = ("model.safetensors", "checkpoint.safetensors")
+
+
+@dataclass(frozen=True)
+class Work:
+    """A command to kill.
+
+    Attributes:
+        arguments: What follows `fwnet`.
+        resume: The option that continues a run.
+        make: Function that makes the input in a folder.
+        results: Names of what it writes.
+    """
+
+    arguments: str
+    resume: str
+    make: Callable[[Path], None]
+    results: tuple[str, ...]
+
+
+def make_rows(folder: Path) -> None:
+    """Write data.npy, data/*.npy and D.npy."""
+    rng = np.random.default_rng(0)
+    np.save(folder / "D.npy", rng.standard_normal((16, 32)))
+    np.save(folder / "data.npy", rng.standard_normal((2000, 16)))
+    (folder / "data").mkdir()
+    for index in range(6):
+        np.save(folder / f"data/{index}.npy", rng.standard_normal((300, 16)))
+
+
+def make_pairs(folder: Path) -> None:
+    """Write x.npy and z.npy."""
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal((400, 24)).astype(np.float32)
+    np.save(folder / "z.npy", z)
+    np.save(folder / "x.npy", z @ rng.standard_normal((24, 12)).astype(np.float32))
+
+
+def make_photos(folder: Path, count: int = 12, side: int = 48) -> None:
+    """Write images of soft waves with noise to photos/."""
+    rng = np.random.default_rng(0)
+    y, x = np.mgrid[:side, :side]
+    for index in range(count):
+        angles = rng.normal(0, 0.2, (2, 3))
+        waves = np.sin(x[..., None] * angles[0] + y[..., None] * angles[1])
+        pixels = 128 + 90 * waves + rng.normal(0, 15, waves.shape)
+        path = folder / f"photos/{index % 3}/{index}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(path)
+
+
+ENCODE = "-d D.npy --p 1.3 --radius 2 --shard-rows"
+TRAIN = "-o net --checkpoint-seconds 0.05 --num-layers 2 --device cpu --batch-size"
+WORKS = {
+    "encode a file": Work(
+        f"encode data.npy -o codes.npy --certificates why.npy {ENCODE} 50",
+        "--resume",
+        make_rows,
+        ("codes.npy", "why.npy"),
+    ),
+    "encode a folder": Work(
+        f"encode data -o codes --certificates why {ENCODE} 60",
+        "--resume",
+        make_rows,
+        ("codes", "why"),
+    ),
+    "train coder": Work(
+        f"train coder x.npy z.npy {TRAIN} 40 --num-epochs 8", "--resume", make_pairs, ("net",)
+    ),
+    "train denoise": Work(
+        f"train denoise --data photos --sigma 25 {TRAIN} 4 --num-epochs 3 --steps-per-epoch 10 "
+        "--channels 4 --crop-size 24",
+        "--resume",
+        make_photos,
+        ("net",),
+    ),
+    "denoise": Work(
+        "denoise photos clean --sigma 25 --fast --device cpu",
+        "--skip-existing",
+        make_photos,
+        ("clean",),
+    ),
+    "upscale": Work(
+        "upscale photos large --scale 2 --compare --device cpu",
+        "--skip-existing",
+        make_photos,
+        ("large",),
+    ),
+}
+
+
+def content(folder: Path, results: Sequence[str]) -> dict[str, str]:
+    """Return the SHA-256 of all files of results; of models and histories, without times."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if not path.is_file() or name.split("/")[0] not in results:
+            continue
+        if path.name in MODELS:
+            with safe_open(path, "pt") as file:
+                data = b"".join(
+                    key.encode() + file.get_tensor(key).numpy().tobytes()
+                    for key in sorted(file.keys())
+                )
+        elif path.name == "history.jsonl":
+            lines = [{**json.loads(line), "seconds": 0} for line in path.read_text().splitlines()]
+            data = json.dumps(lines).encode()
+        else:
+            data = path.read_bytes()
+        found[name] = hashlib.sha256(data).hexdigest()
+    return found
+
+
+def run_kills(name: str, runs: int, seed: int) -> dict:
+    """Kill a command in `runs` fresh folders, half of those that go on once more, and so on."""
+    work = WORKS[name]
+    rng = random.Random(f"{seed} {name}")
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as text:
+        base = Path(text)
+        work.make(base)
+        inputs = {path.name for path in base.iterdir()}
+        durations = []
+        for _ in range(3):
+            _remove(base, inputs)
+            whole = Command(work.arguments.split(), base).start()
+            if whole.wait(300):
+                raise RuntimeError(f"{name} failed: {whole.err.read_text()}")
+            durations.append(time.monotonic() - whole.began)
+        seconds = statistics.median(durations)
+        expected = content(base, work.results)
+        counts: Counter[str] = Counter()
+        bad = []
+        while counts["runs"] < runs:
+            _remove(base, inputs)
+            if not killed(Command(work.arguments.split(), base), rng.uniform(0, seconds)):
+                counts["ended before the kill"] += 1
+                continue
+            counts["runs"] += 1
+            counts["kills"] += 1
+            counts["kills that left results"] += bool(content(base, work.results))
+            again = (*work.arguments.split(), work.resume)
+            while rng.random() < 0.5:
+                counts["kills"] += killed(Command(again, base), rng.uniform(0, seconds))
+            last = Command(again, base).start()
+            code, errors = last.wait(300), last.err.read_text()
+            left = {path.name for path in base.iterdir()} - inputs - {"out", "err"}
+            found = content(base, work.results)
+            different = sorted({one for one, _ in expected.items() ^ found.items()})
+            if code or different or left != {*work.results}:
+                bad.append([code, sorted(left), different, errors[-500:]])
+    return {
+        "command": f"fwnet {work.arguments}",
+        "resumed with": work.resume,
+        "seconds of a run": round(seconds, 2),
+        **counts,
+        "identical, and nothing else left": runs - len(bad),
+        "bad": bad,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def killed(command: Command, moment: float) -> bool:
+    """Start a command and kill it after some seconds; return whether it was still at work."""
+    command.start()
+    while command.runs() and time.monotonic() - command.began < moment:
+        time.sleep(0.0005)
+    command.send(signal.SIGKILL)
+    return command.wait() == -signal.SIGKILL
+
+
+def _remove(folder: Path, inputs: set[str]) -> None:
+    for path in folder.iterdir():
+        if path.name not in inputs:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def kills(asked: argparse.Namespace) -> dict:
+    """SIGKILL at random moments."""
+    done = {}
+    for name in asked.works or WORKS:
+        done[name] = run_kills(name, asked.runs, asked.seed)
+        print(json.dumps({name: done[name]}), flush=True)
+    return done
+
+
+def main() -> None:
+    """Run what is asked for, and write the record."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parts = parser.add_subparsers(required=True)
+    one = parts.add_parser("kills")
+    one.add_argument("--runs", type=int, default=100)
+    one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--works", nargs="*", choices=WORKS)
+    one.set_defaults(function=kills)
+    for part in parts.choices.values():
+        part.add_argument("--output", type=Path)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    for room in ("cli", "coding", "imaging", "training.picture"):  # once, for all forks
+        importlib.import_module(f"fwnet.{room}")
+    record = asked.function(asked)
+    if asked.output:
+        about = {"command": f"python -m tests.faults {' '.join(sys.argv[1:])}"}
+        asked.output.write_text(json.dumps({**about, **record}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
