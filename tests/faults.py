@@ -32,6 +32,15 @@ from safetensors import safe_open
 
 from tests.forked import Command
 
+# Imported once, for all forks.
+PRELOADED = (
+    "fwnet.cli",
+    "fwnet.coding",
+    "fwnet.imaging",
+    "fwnet.training.picture",
+    "torch._dynamo",
+)
+PRELOADED += ("matplotlib.backends.backend_agg",)
 MODELS = ("model.safetensors", "checkpoint.safetensors")
 
 
@@ -231,8 +240,8 @@ def main() -> None:
         part.add_argument("--output", type=Path)
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    for room in ("cli", "coding", "imaging", "training.picture"):  # once, for all forks
-        importlib.import_module(f"fwnet.{room}")
+    for module in PRELOADED:
+        importlib.import_module(module)
     record = asked.function(asked)
     if asked.output:
         about = {"command": f"python -m tests.faults {' '.join(sys.argv[1:])}"}
