@@ -1,17 +1,23 @@
 """Kill, starve and overload fwnet, and record what happened.
 
     python -m tests.faults kills --runs 100 --output results/fault-kills.json
+    python -m tests.faults images --count 10000 --output results/load-images.json
+    python -m tests.faults rows --count 10000000 --output results/load-rows.json
 
 `kills`: each command gets SIGKILL at a random moment of its work, in a fresh folder, and is started
 again; what it leaves must be, bit by bit, what a run without a kill leaves, and nothing else.
+`images`: one process denoises a folder of small images; its memory is noted along the way.
+`rows`: one process encodes a file; every code is checked against its row, without fwnet.
 """
 
 import argparse
+import contextlib
 import hashlib
 import importlib
 import json
 import os
 import random
+import shlex
 import shutil
 import signal
 import statistics
@@ -26,6 +32,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
+import psutil
 import torch
 from PIL import Image
 from safetensors import safe_open
@@ -33,14 +40,12 @@ from safetensors import safe_open
 from tests.forked import Command
 
 # Imported once, for all forks.
-PRELOADED = (
-    "fwnet.cli",
-    "fwnet.coding",
-    "fwnet.imaging",
-    "fwnet.training.picture",
-    "torch._dynamo",
-)
-PRELOADED += ("matplotlib.backends.backend_agg",)
+PRELOADED = ["fwnet.cli", "fwnet.coding", "fwnet.imaging", "fwnet.training.picture"]
+PRELOADED += ["torch._dynamo", "matplotlib.backends.backend_agg"]
+DIFFERENT = 100  # images of `images`
+BLOCK = 1 << 20  # rows that are made or checked at a time
+P, Q = 1.3, 1.3 / 0.3
+SAMPLE_SECONDS = 0.5
 MODELS = ("model.safetensors", "checkpoint.safetensors")
 
 
@@ -182,11 +187,14 @@ def run_kills(name: str, runs: int, seed: int) -> dict:
             counts["runs"] += 1
             counts["kills"] += 1
             counts["kills that left results"] += bool(content(base, work.results))
-            again = (*work.arguments.split(), work.resume)
-            while rng.random() < 0.5:
-                counts["kills"] += killed(Command(again, base), rng.uniform(0, seconds))
-            last = Command(again, base).start()
-            code, errors = last.wait(300), last.err.read_text()
+            again = Command((*work.arguments.split(), work.resume), base)
+            while rng.random() < 0.5 and killed(again, rng.uniform(0, seconds)):
+                counts["kills"] += 1
+            unfinished = again.status in (None, -signal.SIGKILL)
+            code = again.start().wait(300) if unfinished else again.status
+            errors = again.err.read_text()
+            if "codes.npy exists; overwrite it" in errors:  # the last kill came after the work
+                code, counts["killed after the work"] = 0, counts["killed after the work"] + 1
             left = {path.name for path in base.iterdir()} - inputs - {"out", "err"}
             found = content(base, work.results)
             different = sorted({one for one, _ in expected.items() ^ found.items()})
@@ -223,8 +231,102 @@ def kills(asked: argparse.Namespace) -> dict:
     done = {}
     for name in asked.works or WORKS:
         done[name] = run_kills(name, asked.runs, asked.seed)
-        print(json.dumps({name: done[name]}), flush=True)
+        print(name, json.dumps(done[name], ensure_ascii=False), flush=True)
     return done
+
+
+def images(asked: argparse.Namespace) -> dict:
+    """Denoise many small images in one process."""
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        make_photos(folder, DIFFERENT, 32)
+        different = sorted((folder / "photos").rglob("*.png"))
+        (folder / "many").mkdir()
+        for index in range(asked.count):
+            os.link(different[index % DIFFERENT], folder / f"many/{index:06}.png")
+        words = "denoise many clean --sigma 25 --fast --device cpu"
+        clean = folder / "clean"
+        record = watched(words, folder, lambda: len([*clean.glob("*")]))
+        contents: dict[int, set[bytes]] = {}
+        for path in clean.iterdir():
+            contents.setdefault(int(path.stem) % DIFFERENT, set()).add(path.read_bytes())
+        count = len([*clean.iterdir()])
+    if count != asked.count or any(len(some) > 1 for some in contents.values()):
+        raise AssertionError("images are missing, or equal images have different results")
+    return {
+        **record,
+        "images": count,
+        "images per second of CPU": round(count / record["CPU seconds"], 1),
+        "different images": DIFFERENT,
+        "different results": len(contents),
+    }
+
+
+def rows(asked: argparse.Namespace) -> dict:
+    """Encode many rows in one process."""
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        atoms = rng.standard_normal((8, 12))
+        np.save(folder / "D.npy", atoms)
+        x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (asked.count, 8))
+        for first in range(0, asked.count, BLOCK):
+            x[first : first + BLOCK] = rng.standard_normal((len(x[first : first + BLOCK]), 8))
+        x.flush()
+        words = "encode x.npy -d D.npy --p 1.3 --radius 1 -o z.npy --certificates why.npy"
+        manifest = folder / "z.npy.parts/manifest.json"
+
+        def done() -> int:
+            return json.loads(manifest.read_text())["rows_done"] if manifest.exists() else 0
+
+        record = watched(words, folder, done)
+        z, why = (np.load(folder / name, mmap_mode="r") for name in ("z.npy", "why.npy"))
+        if len(z) != asked.count or len(why) != asked.count:
+            raise AssertionError(f"expected {asked.count} rows, got {len(z)} and {len(why)}")
+        largest = 0.0
+        for first in range(0, asked.count, BLOCK):
+            signals, codes = (some[first : first + BLOCK].astype(np.float64) for some in (x, z))
+            gradient = (codes @ atoms.T - signals) @ atoms
+            gap = (abs(gradient) ** Q).sum(1) ** (1 / Q) + (gradient * codes).sum(1)
+            gap = np.minimum(gap, 0.5 * ((codes @ atoms.T - signals) ** 2).sum(1))
+            largest = max(largest, float((gap / (0.5 * (signals**2).sum(1))).max()))
+            if (abs(codes) ** P).sum(1).max() > (1 + 1e-5) ** P:
+                raise AssertionError("a code is outside of the ball")
+        certified = int((why["status_code"] == 0).sum())
+    return {
+        **record,
+        "rows": asked.count,
+        "rows per second of CPU": round(asked.count / record["CPU seconds"]),
+        "certified": certified,
+        "largest duality gap, recomputed, as a part of ½‖x‖²": float(f"{largest:.2g}"),
+    }
+
+
+def watched(words: str, folder: Path, done: Callable[[], int]) -> dict:
+    """Run a command and note its memory along the way."""
+    command = Command(words.split(), folder).start()
+    samples: list[tuple[int, int]] = []
+    peak, cpu = 0, 0.0
+    while command.runs():
+        with contextlib.suppress(psutil.Error, OSError, ValueError):
+            process = psutil.Process(command.pid)
+            memory, times = process.memory_info(), process.cpu_times()
+            peak, cpu = max(peak, memory.rss), times.user + times.system
+            samples.append((done(), memory.rss >> 20))
+        time.sleep(SAMPLE_SECONDS)
+    if command.wait():
+        raise RuntimeError(f"{words} failed: {command.err.read_text()}")
+    shown = samples[:: max(1, len(samples) // 20)]
+    return {
+        "fwnet": words,
+        "seconds": round(time.monotonic() - command.began, 1),
+        "CPU seconds": round(cpu, 1),
+        "MB at most": peak >> 20,
+        "MB along the way": [{"done": some, "MB": megabytes} for some, megabytes in shown],
+        "samples": len(samples),
+        "stderr": command.err.read_text(),
+        "last lines": command.out.read_text().splitlines()[-5:],
+    }
 
 
 def main() -> None:
@@ -236,16 +338,21 @@ def main() -> None:
     one.add_argument("--seed", type=int, default=0)
     one.add_argument("--works", nargs="*", choices=WORKS)
     one.set_defaults(function=kills)
+    for function, count in ((images, 10_000), (rows, 10_000_000)):
+        one = parts.add_parser(function.__name__)
+        one.add_argument("--count", type=int, default=count)
+        one.set_defaults(function=function)
     for part in parts.choices.values():
         part.add_argument("--output", type=Path)
     asked = parser.parse_args()
     torch.set_num_threads(1)
     for module in PRELOADED:
         importlib.import_module(module)
-    record = asked.function(asked)
+    about = {"command": shlex.join(["python", "-m", "tests.faults", *sys.argv[1:]])}
+    text = json.dumps({**about, **asked.function(asked)}, indent=1, ensure_ascii=False)
+    print(text)
     if asked.output:
-        about = {"command": f"python -m tests.faults {' '.join(sys.argv[1:])}"}
-        asked.output.write_text(json.dumps({**about, **record}, indent=1) + "\n")
+        asked.output.write_text(text + "\n")
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ class Command:
         """Fork."""
         sys.stdout.flush()
         sys.stderr.flush()
-        self.began = time.monotonic()
+        self.began, self.status = time.monotonic(), None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads
             self.pid = os.fork()
