@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fwnet.cli import main
+
 CHANGES = {"os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate"}
 
 
@@ -19,68 +21,78 @@ class Command:
 
     Attributes:
         arguments: What follows `fwnet`.
-        folder: The folder that it works in; its output goes to the files `out` and `err` there.
+        folder: The folder that it works in.
         prepare: Called in the child before the command: for limits, patches and signals.
-        name: Prefix of the files of its output.
+        log: The folder of the files `out` and `err` with its output; default: `folder`.
+        piped: Whether the output goes through pipes, where the sizes of files are limited.
+        seconds: How long it takes, about.
     """
 
     arguments: Sequence[object]
     folder: Path
     prepare: Callable[[], object] = lambda: None
-    name: str = ""
+    log: Path | None = None
+    piped: bool = False
+    seconds: float = 1.0
     pid: int = 0
     status: int | None = None
-    began: float = field(default=0.0)
+    began: float = 0.0
+    pipes: list[tuple[int, int]] = field(default_factory=list)
 
     def start(self) -> "Command":
         """Fork."""
         sys.stdout.flush()
         sys.stderr.flush()
         self.began, self.status = time.monotonic(), None
+        self.pipes = [os.pipe(), os.pipe()] if self.piped else []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads
             self.pid = os.fork()
         if self.pid == 0:
-            self._live()
+            code = 1
+            try:
+                code = self._live()
+            finally:
+                os._exit(code)
         return self
 
-    def _live(self) -> None:
-        """Run the command; never return."""
-        code = 1
+    def _live(self) -> int:
+        """Run the command; return its exit code."""
+        os.setsid()
+        os.chdir(self.folder)
+        for number, path in ((1, self.out), (2, self.err)):
+            if self.pipes:
+                os.dup2(self.pipes[number - 1][1], number)
+            else:
+                os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), number)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+        sys.argv = ["fwnet", *map(str, self.arguments)]
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
-            os.setsid()
-            os.chdir(self.folder)
-            for number, path in ((1, self.out), (2, self.err)):
-                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-                os.dup2(file, number)
-                os.close(file)
-            sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
-            signal.signal(signal.SIGINT, signal.default_int_handler)
             self.prepare()
-            from fwnet.cli import app
-
-            app(prog_name="fwnet", args=[str(one) for one in self.arguments])
+            main()
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         except BaseException:
             traceback.print_exc()
-        finally:
+            code = 1
+        for stream in (sys.stdout, sys.stderr):
             try:
-                sys.stdout.flush()
-                sys.stderr.flush()
-            except OSError:
-                code = code or 1
-            os._exit(code)
+                if stream is not None:
+                    stream.flush()
+            except OSError:  # as at the end of Python
+                code = code or 120
+        return code
 
     @property
     def out(self) -> Path:
         """What it printed."""
-        return self.folder / f"{self.name}out"
+        return (self.log or self.folder) / "out"
 
     @property
     def err(self) -> Path:
         """What it printed to stderr."""
-        return self.folder / f"{self.name}err"
+        return (self.log or self.folder) / "err"
 
     def runs(self) -> bool:
         """Return whether it still runs."""
@@ -105,6 +117,11 @@ class Command:
                 self.wait()
                 raise TimeoutError(f"{self.arguments}: no end after {seconds} s")
             time.sleep(0.001)
+        for path, (reader, writer) in zip((self.out, self.err), self.pipes, strict=False):
+            os.close(writer)
+            path.write_bytes(os.read(reader, 1 << 16))
+            os.close(reader)
+        self.pipes = []
         assert self.status is not None
         return self.status
 

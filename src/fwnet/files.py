@@ -59,6 +59,10 @@ def write_whole(
                 temporary.replace(path)
             else:
                 _name(temporary, path)
+        except OSError as error:
+            if error.filename in (None, str(temporary)):  # not a name that a user knows
+                error.filename = str(path)
+            raise
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
@@ -80,17 +84,17 @@ def remove_unfinished(places: Iterable[Path]) -> None:
     """Remove what killed processes left of these files. What is being written stays."""
     names = defaultdict(set)
     for place in places:
-        names[place.parent].add(_stem(temporary_name(place.name)))
+        names[place.parent].add(stem_of(temporary_name(place.name)))
     for folder, ours in names.items():
         with contextlib.suppress(OSError):
             left = [path for path in folder.iterdir() if TEMPORARY_NAME.fullmatch(path.name)]
             for path in left:
-                if _stem(path.name) in ours:
+                if stem_of(path.name) in ours:
                     with contextlib.suppress(OSError), locked(path):
                         path.unlink()
 
 
-def _stem(name: str) -> str:
+def stem_of(name: str) -> str:
     """Return what the temporary names of a file have in common."""
     return name.rpartition("-")[0]
 

@@ -2,7 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -176,7 +177,7 @@ def encode_file(
             folder.begin(identity, resume=resume)
             rows_resumed = folder.rows_done
             _code_rows(source, coder, folder, shard_rows, progress)
-            summary = _summary(folder.certificates(), coder)
+            summary = _summary(folder.certificates(shard_rows), coder)
             copy = places[1] if certificates else None
             folder.deliver(copy, shard_rows, progress, source.kept)
     except OSError as error:
@@ -274,14 +275,16 @@ def _code_rows(
         report()
 
 
-def _summary(records: np.ndarray, coder: RowCoder) -> dict[str, Any]:
+def _summary(shards: Iterable[np.ndarray], coder: RowCoder) -> dict[str, Any]:
     """Return the largest gaps, and how many rows have which status."""
-    codes, counts = np.unique(records["status_code"], return_counts=True)
-    return {
-        "largest_gap": float(records["gap"].max()),
-        "largest_norm_gap": float(records["norm_gap"].max()),
-        "counts": dict(zip(map(coder.words, codes), counts.tolist(), strict=True)),
-    }
+    counts: Counter[int] = Counter()
+    gaps = []
+    for records in shards:
+        counts.update(records["status_code"].tolist())
+        gaps.append([records[name].max() for name in ("gap", "norm_gap")])
+    gap, norm_gap = np.max(gaps, axis=0).tolist()
+    words = {coder.words(code): count for code, count in sorted(counts.items())}
+    return {"largest_gap": gap, "largest_norm_gap": norm_gap, "counts": words}
 
 
 def check_alternatives(model: str | Path | None, constraint: str, options: dict[str, Any]) -> None:

@@ -305,6 +305,8 @@ class CodesFolder:
     ) -> None:
         """Continue an encoding of the same identity, or start one; raise without consent."""
         self.store.remove_unfinished()
+        if proofs is not None:
+            proofs.remove_unfinished(one.proof for one in ranges)
         found = self._manifest()
         if found is None and (others := self.store.names()):
             raise EncodeError(

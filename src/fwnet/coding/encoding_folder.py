@@ -15,7 +15,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -108,10 +108,11 @@ class EncodingFolder:
         self.rows_done += len(codes)
         self._write_manifest()
 
-    def certificates(self) -> np.ndarray:
-        """Return the records of all rows, mapped into memory."""
-        records: np.ndarray = _mapped(self.path / CERTIFICATES)
-        return records
+    def certificates(self, size: int) -> Iterator[np.ndarray]:
+        """Yield the records of all rows, `size` at a time."""
+        for first in range(0, self.num_rows, size):
+            # Mapped again for every part, so that what was read does not fill the memory.
+            yield np.array(_mapped(self.path / CERTIFICATES)[first : first + size])
 
     def deliver(
         self,

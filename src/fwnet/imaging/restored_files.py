@@ -19,6 +19,7 @@ from PIL import Image
 from fwnet.checks import check_integer
 from fwnet.engine import Engine, Lost
 from fwnet.files import remove_unfinished, why_not_writable
+from fwnet.hardware import is_out_of_memory
 from fwnet.imaging.image_files import (
     RAW_PROBLEM,
     ImageFile,
@@ -483,12 +484,9 @@ def _reported_memory(source: Path) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        # NumPy could not hold the result, or torch a tile; on a CPU, torch has no class for that.
-        words = ("DefaultCPUAllocator", "not enough memory")
-        kinds = (MemoryError, torch.OutOfMemoryError)
-        if not isinstance(error, kinds) and not any(text in str(error) for text in words):
+        if not is_out_of_memory(error):
             raise
-        whole = isinstance(error, MemoryError)
+        whole = isinstance(error, MemoryError)  # of NumPy, which holds the result
         remedy = "the whole result must fit" if whole else "try a smaller --tile"
         raise ImageError(f"{source}: there is not enough memory: {remedy}") from error
 
