@@ -616,14 +616,14 @@ FAULTS = [
     ),
     Fault(
         "imaging/restored_files.py",
-        'if not name.startswith(".") and _resolved(here / name) != results',
+        'if not name.startswith(".") and resolved(here / name) != results',
         'if not name.startswith(".")',
         "tests/imaging/test_file_lists.py",
     ),
     Fault(
         "imaging/restored_files.py",
-        "wanted[_resolved(job.place)] > 1 and",
-        "wanted[_resolved(job.place)] > 2 and",
+        "wanted[resolved(job.place)] > 1 and",
+        "wanted[resolved(job.place)] > 2 and",
         "tests/imaging/test_file_lists.py",
     ),
     Fault(

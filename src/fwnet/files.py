@@ -43,12 +43,9 @@ def write_whole(
         replace: Whether a file may be replaced; otherwise raise `FileExistsError`, also if the file
             has appeared while the new one was written.
     """
-    temporary = path.with_name(temporary_name(path.name))
-    with contextlib.ExitStack() as at_the_end:
-        try:
-            with temporary.open("xb+") as file:
-                with contextlib.suppress(OSError):  # a disk without locks
-                    at_the_end.enter_context(locked(temporary))
+    try:
+        with _temporary_file(path) as (temporary, file):
+            with file:
                 if callable(content):
                     content(file)
                 else:
@@ -59,10 +56,25 @@ def write_whole(
                 temporary.replace(path)
             else:
                 _name(temporary, path)
-        except OSError as error:
-            if error.filename in (None, str(temporary)):  # not a name that a user knows
-                error.filename = str(path)
-            raise
+    except OSError as error:
+        named = error.filename is None or TEMPORARY_NAME.fullmatch(Path(error.filename).name)
+        if error.strerror and named:
+            error.filename = str(path)  # which a user knows
+        raise
+
+
+@contextlib.contextmanager
+def _temporary_file(path: Path) -> Iterator[tuple[Path, BinaryIO]]:
+    """Yield a new file beside another one, locked against `remove_unfinished`; remove it after."""
+    while True:
+        temporary = path.with_name(temporary_name(path.name))
+        try:
+            with temporary.open("xb+") as file, contextlib.ExitStack() as held:
+                with contextlib.suppress(OSError):  # a disk without locks
+                    held.enter_context(locked(temporary, wait=True))
+                if temporary.exists():  # otherwise it was removed before it was locked
+                    yield temporary, file
+                    return
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
@@ -99,9 +111,14 @@ def stem_of(name: str) -> str:
     return name.rpartition("-")[0]
 
 
+def resolved(path: str | Path) -> Path:
+    """Return a path without links; `Path.resolve` raises where links lead in a circle."""
+    return Path(os.path.realpath(path))
+
+
 @contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Keep other processes out of a folder or file; raise `BlockingIOError` if one is in.
+def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
+    """Keep other processes out of a folder or file; wait or raise `BlockingIOError` if one is in.
 
     The lock ends with the process, and leaves no file. Windows has none: there, users must not
     start two runs in one folder.
@@ -113,7 +130,7 @@ def locked(path: Path) -> Iterator[None]:
 
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield
     finally:
         os.close(descriptor)

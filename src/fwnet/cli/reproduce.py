@@ -78,7 +78,7 @@ def reproduce(
     from fwnet.data import DATA_SETS, DATA_VARIABLE
     from fwnet.experiments import EXPERIMENTS, Lab, Runner
     from fwnet.experiments.page import results_page
-    from fwnet.files import write_whole
+    from fwnet.files import resolved, write_whole
     from fwnet.hardware import choose_device
     from fwnet.progress import progress_bar
 
@@ -93,7 +93,7 @@ def reproduce(
                 f"expected a folder with some of {', '.join(DATA_SETS)} in it, got {data}",
                 param_hint="--data",
             )
-        os.environ[DATA_VARIABLE] = str(data.resolve())  # for the worker processes
+        os.environ[DATA_VARIABLE] = str(resolved(data))  # for the worker processes
     if not names and not page:
         _list_experiments(output)
     if names:

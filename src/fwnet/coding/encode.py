@@ -23,7 +23,7 @@ from fwnet.coding.array_files import (
 from fwnet.coding.code_transformer import default_chunk_rows
 from fwnet.coding.encoding_folder import EncodingFolder
 from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder
-from fwnet.files import remove_unfinished, why_not_writable
+from fwnet.files import remove_unfinished, resolved, why_not_writable
 from fwnet.hardware import choose_device
 from fwnet.models import SignalModel, load_model
 from fwnet.progress import Progress, ProgressCallback, silent
@@ -313,10 +313,10 @@ def _check_places(places: list[Path], inputs: list[Path]) -> None:
     check_suffix(places[0])
     for certificates in places[1:]:
         check_suffix(certificates, (".npy",))
-    taken = {path.resolve() for path in inputs}
+    taken = {resolved(path) for path in inputs}
     for place in places:
-        if place.resolve() in taken:
+        if resolved(place) in taken:
             raise EncodeError(f"every file must have its own path, got {place} twice")
-        taken.add(place.resolve())
+        taken.add(resolved(place))
         if problem := why_not_writable(place):
             raise EncodeError(f"cannot write {place}: {problem}")

@@ -18,7 +18,7 @@ from PIL import Image
 
 from fwnet.checks import check_integer
 from fwnet.engine import Engine, Lost
-from fwnet.files import remove_unfinished, why_not_writable
+from fwnet.files import remove_unfinished, resolved, why_not_writable
 from fwnet.hardware import is_out_of_memory
 from fwnet.imaging.image_files import (
     RAW_PROBLEM,
@@ -281,20 +281,20 @@ def _find(text: str, target: Path, alone: bool, skipped: list[Path]) -> Iterator
         skipped += (file for file in files if not is_readable_suffix(file))
         if not images:
             yield Job(path, target, f"{path} has no images in it")
-        base = target if alone else target / _resolved(path).name
+        base = target if alone else target / resolved(path).name
         for file in images:
             yield Job(path / file, base / _written_name(file))
 
 
 def _files_below(folder: Path, target: Path) -> Iterator[Path]:
     """Yield the files of a folder, sorted, without hidden ones, sidecars and earlier results."""
-    results = _resolved(target)
+    results = resolved(target)
     for root, folders, names in os.walk(folder):
         here = Path(root)
         folders[:] = sorted(
             name
             for name in folders
-            if not name.startswith(".") and _resolved(here / name) != results
+            if not name.startswith(".") and resolved(here / name) != results
         )
         for name in sorted(names):
             if not name.startswith(".") and not name.lower().endswith(SIDECARS):
@@ -306,39 +306,39 @@ def _without_clashes(jobs: list[Job]) -> Iterator[Job]:
 
     Files that become a .png make way: a.gif becomes a.gif.png where another file becomes a.png.
     """
-    good = [(_resolved(job.place), job.source) for job in jobs if job.problem is None]
-    wanted = Counter(place for place, _ in {(place, _resolved(path)) for place, path in good})
+    good = [(resolved(job.place), job.source) for job in jobs if job.problem is None]
+    wanted = Counter(place for place, _ in {(place, resolved(path)) for place, path in good})
     taken = {place: path for place, path in reversed(good) if is_writable_suffix(path)}
     for job in jobs:
         if job.problem is not None:
             yield job
             continue
-        if wanted[_resolved(job.place)] > 1 and not is_writable_suffix(job.source):
+        if wanted[resolved(job.place)] > 1 and not is_writable_suffix(job.source):
             job = replace(job, place=job.place.with_name(f"{job.source.name}.png"))
-        first = taken.setdefault(_resolved(job.place), job.source)
+        first = taken.setdefault(resolved(job.place), job.source)
         if first is job.source:
             yield job
-        elif _resolved(first) != _resolved(job.source):
+        elif resolved(first) != resolved(job.source):
             problem = f"{job.source} would go to {job.place}, as {first} does"
             yield replace(job, problem=problem)
 
 
 def _with_comparisons(jobs: list[Job]) -> list[Job]:
     """Give each file an unused place for the picture of before and after."""
-    wanted = Counter(_resolved(compare_path(job.place)) for job in jobs if job.problem is None)
-    taken = {_resolved(path): job for job in jobs for path in (job.source, job.place)}
+    wanted = Counter(resolved(compare_path(job.place)) for job in jobs if job.problem is None)
+    taken = {resolved(path): job for job in jobs for path in (job.source, job.place)}
     settled = []
     for job in jobs:
         if job.problem is None:
             path = compare_path(job.place)
-            if wanted[_resolved(path)] > 1 or _resolved(path) in taken:
+            if wanted[resolved(path)] > 1 or resolved(path) in taken:
                 path = compare_path(job.place, with_suffix=True)
-            if _resolved(path) in taken:
-                other = taken[_resolved(path)].source
+            if resolved(path) in taken:
+                other = taken[resolved(path)].source
                 problem = f"the comparison of {job.source} would go to {path}, which {other} needs"
                 job = replace(job, problem=problem)
             else:
-                taken[_resolved(path)] = job
+                taken[resolved(path)] = job
                 job = replace(job, compared=path)
         settled.append(job)
     return settled
@@ -375,10 +375,6 @@ def _is_done(job: Job | StoredJob) -> bool:
 
 def _exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110
-
-
-def _resolved(path: Path) -> Path:
-    return Path(os.path.realpath(path))
 
 
 def _outcome(
