@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fwnet.files import TEMPORARY_NAME
-from tests.fault_works import WORKS, Work, content
+from tests.fault_works import KILLED, Work, content
 from tests.forked import Command
 
 NOBODY = 65534
@@ -35,14 +35,14 @@ class Fault:
         codes: Exit codes that are promised; 0 if the fault did not matter.
         says: What the last line of stderr must contain where the exit code is 2.
         works: Names of the commands that meet it.
-        is_quiet: Whether stderr can be read at all.
+        needs_root: Whether it mounts something.
     """
 
     words: str
     around: Around
     codes: tuple[int, ...] = (0, 2)
     says: tuple[str, ...] = ()
-    works: tuple[str, ...] = tuple(WORKS)
+    works: tuple[str, ...] = (*KILLED, "download")
     needs_root: bool = False
 
 
@@ -106,7 +106,7 @@ def nobody_may_write(folder: Path, rng: random.Random, command: Command) -> Iter
 @contextlib.contextmanager
 def memory_is_short(folder: Path, rng: random.Random, command: Command) -> Iterator[None]:
     """Leave a few MB of memory free."""
-    spare = rng.choice([0, 0.1, 0.5, 1, 2, 4])
+    spare = rng.choice([0, 1, 5, 20, 50, 100, 200])
 
     def prepare() -> None:
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -171,32 +171,57 @@ def clock_jumps_back(folder: Path, rng: random.Random, command: Command) -> Iter
     yield
 
 
-def at_open(name: str, act: Callable[[Path], object], times: int = 1) -> Around:
-    """Return a fault: something happens when a file of some name is opened to read."""
+def at_read(act: Callable[[Path], object]) -> Around:
+    """Return a fault: something happens to an input when it is opened, once or later."""
 
     @contextlib.contextmanager
     def around(folder: Path, rng: random.Random, command: Command) -> Iterator[None]:
-        kept = Path(tempfile.mkdtemp())
-        shutil.copytree(folder, kept / "all")
-        count = 0
+        inputs = [path for path in sorted(folder.rglob("*")) if path.suffix in (".npy", ".png")]
+        kept = {path: path.read_bytes() for path in inputs}
+        victim, count = rng.choice(inputs), rng.choice([1, 2, 3])
 
         def hook(event: str, arguments: tuple[object, ...]) -> None:
             nonlocal count
-            if event == "open" and str(arguments[0]).endswith(name):
-                count += 1
-                if count == times:
-                    act(folder)
+            if event == "open" and str(arguments[0]).endswith(victim.name):
+                count -= 1
+                if count == 0:
+                    act(victim)
 
         command.prepare = lambda: sys.addaudithook(hook)
         yield
-        for path in kept.rglob("*"):  # as it was before
-            if path.is_file():
-                there = folder / path.relative_to(kept / "all")
-                if not there.exists() or there.read_bytes() != path.read_bytes():
-                    shutil.copy2(path, there)
-        shutil.rmtree(kept)
+        for path, content_before in kept.items():
+            path.write_bytes(content_before)
 
     return around
+
+
+@contextlib.contextmanager
+def output_vanishes(folder: Path, rng: random.Random, command: Command) -> Iterator[None]:
+    """Remove all that the command has written, at a random moment."""
+    inputs = {path.name for path in folder.iterdir()}
+    moment = rng.uniform(0, command.seconds)
+
+    def remove() -> None:
+        time.sleep(moment)
+        for path in folder.iterdir():
+            if path.name not in inputs:
+                shutil.rmtree(path, ignore_errors=True)
+
+    thread = threading.Thread(target=remove)
+    thread.start()
+    yield
+    thread.join()
+
+
+@contextlib.contextmanager
+def another_works(folder: Path, rng: random.Random, command: Command) -> Iterator[None]:
+    """Start the same command a moment before."""
+    with tempfile.TemporaryDirectory() as text:
+        first = Command(command.arguments, folder, log=Path(text)).start()
+        time.sleep(rng.uniform(0, 0.3) * command.seconds)
+        yield
+        if first.wait() not in (0, 2):
+            raise AssertionError(first.err.read_text())
 
 
 def closed(*numbers: int, to: str | None = None) -> Around:
@@ -239,88 +264,132 @@ def no_home(folder: Path, rng: random.Random, command: Command) -> Iterator[None
     yield
 
 
+def grow(path: Path) -> None:
+    """Append a few bytes to a file."""
+    with path.open("ab") as file:
+        file.write(b"more")
+
+
+def cut(path: Path) -> None:
+    """Leave half of a file."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+EVERY = (*KILLED, "download", "reproduce")
 FAULTS = {
-    "full disk": Fault("a disk with 0 to 240 KB left", disk_is_full, says=("No space left",)),
-    "limited files": Fault(
-        "no file may grow beyond 0 to 10,000 bytes", files_are_limited, says=("File too large",)
+    "full disk": Fault(
+        "a disk (tmpfs) with 0 to 240 KB left",
+        disk_is_full,
+        works=EVERY,
+        says=("No space left on device", "could not be downloaded"),
+        needs_root=True,
     ),
-    "read-only mount": Fault(
+    "large files": Fault(
+        "no file may grow beyond 0 to 10,000 bytes (RLIMIT_FSIZE)",
+        files_are_limited,
+        says=("File too large", "could not be downloaded"),
+    ),
+    "read-only disk": Fault(
         "the folder is mounted read-only",
         folder_is_read_only,
         (2,),
-        ("Read-only", "no permission"),
+        ("Read-only", "no permission", "could not be downloaded"),
+        needs_root=True,
+        works=EVERY,
     ),
     "no permission": Fault(
-        "another user owns the folder", nobody_may_write, (2,), ("permission", "Permission denied")
+        "the folder belongs to another user",
+        nobody_may_write,
+        (2,),
+        ("permission", "Permission", "could not be downloaded"),
     ),
-    "no memory": Fault("1 to 64 MB of address space left", memory_is_short, says=("memory",)),
+    "no memory": Fault(
+        "0 to 200 MB of address space left (RLIMIT_AS)",
+        memory_is_short,
+        works=(*KILLED, "download", "denoise a large image", "encode large rows"),
+        says=("memory", "allocate", "could not be downloaded", "thread"),
+    ),
     "few open files": Fault(
-        "3 to 20 open files are allowed", few_files_are_open, says=("Too many open files",)
+        "3 to 20 open files allowed (RLIMIT_NOFILE)",
+        few_files_are_open,
+        says=("Too many open files", "could not be downloaded"),
     ),
-    "SIGINT": Fault("Ctrl-C at a random moment", signal_at(signal.SIGINT), (0, 130), ("Stopped",)),
+    "SIGINT": Fault("Ctrl-C at a random moment", signal_at(signal.SIGINT), (0, 130), works=EVERY),
     "SIGTERM": Fault(
-        "SIGTERM at a random moment", signal_at(signal.SIGTERM), (0, 130), ("Stopped",)
+        "SIGTERM at a random moment", signal_at(signal.SIGTERM), (0, 130), works=EVERY
     ),
-    "clock": Fault("the clock jumps back at every look", clock_jumps_back, (0,)),
+    "two processes": Fault(
+        "the same command is at work already",
+        another_works,
+        says=("another process", "exists; overwrite", "already has", "holds a"),
+        works=KILLED,
+    ),
+    "clock": Fault(
+        "the clock goes back an hour at every look; files of 2038", clock_jumps_back, (0,)
+    ),
+    "input grows": Fault("an input grows when it is opened", at_read(grow), works=KILLED),
+    "input shrinks": Fault("an input is cut when it is opened", at_read(cut), works=KILLED),
+    "input vanishes": Fault(
+        "an input vanishes when it is opened", at_read(Path.unlink), works=KILLED
+    ),
+    "output vanishes": Fault("what is written is removed at a random moment", output_vanishes),
     "stdout closed": Fault("stdout is closed", closed(1), (0,)),
-    "stdout broken": Fault("stdout is a broken pipe", closed(1, to="pipe"), (0, 1, 2)),
-    "stdout full": Fault("stdout is a full disk", closed(1, to="/dev/full"), (0, 2)),
+    "stdout broken": Fault("stdout is a pipe that nobody reads", closed(1, to="pipe"), (0, 1)),
+    "stdout full": Fault(
+        "stdout is a full disk", closed(1, to="/dev/full"), says=("stdout: No space left",)
+    ),
     "stderr closed": Fault("stderr is closed", closed(2), (0,)),
-    "no home": Fault("no HOME, an unknown user", no_home, (0,)),
+    "no home": Fault("no HOME, no cache, a user without a name", no_home, (0,)),
 }
 
 
 def try_fault(
-    fault: Fault,
-    work: Work,
-    folder: Path,
-    rng: random.Random,
-    seconds: float,
-    expected: dict[str, str],
+    fault: Fault, work: Work, folder: Path, seed: object, seconds: float, expected: dict[str, str]
 ) -> dict:
     """Run a command with a fault, then again without; return what happened and what is wrong."""
+    rng = random.Random(str(seed))
     inputs = {path.name for path in folder.iterdir()}
+    wrong = []
     with tempfile.TemporaryDirectory() as text:
         log = Path(text)
         log.chmod(0o777)
-        command = Command(work.arguments.split(), folder, log=log)
-        command.seconds = seconds
+        command = Command(work.arguments, folder, log=log, seconds=seconds)
         with fault.around(folder, rng, command):
             code = command.start().wait(60)
         errors = command.err.read_text()
-        wrong = []
         lines = errors.splitlines()
         if code not in fault.codes:
             wrong.append(f"exit code {code}")
-        if "Traceback" in errors or "Exception ignored" in errors:
-            wrong.append("traceback")
-        if code == 2 and fault.says and not any(one in lines[-1] for one in fault.says if lines):
-            wrong.append("line")
+        if any(words in errors for words in ("Traceback", "Exception ignored", "Fatal")):
+            wrong.append("a traceback")
+        if code == 2 and fault.says and not any(words in errors for words in fault.says):
+            wrong.append("another line")
         found = content(folder, work.results)
-        wrong += [
-            f"left {n}" for n in found if code >= 0 and TEMPORARY_NAME.fullmatch(Path(n).name)
-        ]
-        whole = {n: d for n, d in found.items() if n in expected and not n.endswith(UNFINISHED)}
-        wrong += [f"not whole: {n}" for n, d in whole.items() if expected[n] != d]
-        if code == 0 and found != expected:
-            wrong.append("differs")
-        again = Command((*work.arguments.split(), work.resume), folder, log=log)
-        second = again.start().wait(60)
-        last = again.err.read_text()
-        if second and not (code == 0 and "exists; overwrite" in last):
-            wrong.append(f"resumed: {second} {last}")
+        wrong += [f"left {n}" for n in found if TEMPORARY_NAME.fullmatch(Path(n).name)]
+        final = {name for name in expected if not name.endswith(UNFINISHED)}
+        changes = fault.around in (FAULTS["input grows"].around, FAULTS["input shrinks"].around)
+        if not changes:  # what it made of other inputs may differ
+            wrong += [f"not whole: {n}" for n in final & found.keys() if found[n] != expected[n]]
+            if code == 0 and found != expected and fault.around is not output_vanishes:
+                wrong.append("other results")
+        if changes or (code == 0 and fault.around is output_vanishes):
+            _remove_new(folder, inputs)
+        again = Command(work.again, folder, log=log)
+        second, last = again.start().wait(60), again.err.read_text()
+        if second and "codes.npy exists; overwrite" not in last:
+            wrong.append(f"again: exit code {second}, {last}")
         if content(folder, work.results) != expected:
-            wrong.append("differs after resuming")
-        left = {path.name for path in folder.iterdir()} - inputs - {*work.results}
-        if left:
-            wrong.append(f"left over: {sorted(left)}")
-    return {
-        "code": code,
-        "last line": lines[-1] if lines else "",
-        "lines": len(lines),
-        "wrong": wrong,
-        **({"stderr": errors[-1500:]} if wrong else {}),
-    }
+            wrong.append("other results after the second run")
+        if left := {path.name for path in folder.iterdir()} - inputs - {*work.results}:
+            wrong.append(f"left {sorted(left)}")
+    last_line = lines[-1].replace(str(folder), "…") if lines else ""
+    return {"code": code, "line": last_line, "wrong": wrong, "stderr": errors[-2000:]}
+
+
+def _remove_new(folder: Path, inputs: set[str]) -> None:
+    for path in folder.iterdir():
+        if path.name not in inputs:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 UNFINISHED = ("checkpoint.safetensors", "history.jsonl", "_manifest.json")

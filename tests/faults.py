@@ -1,11 +1,13 @@
 """Kill, starve and overload fwnet, and record what happened.
 
     python -m tests.faults kills --runs 100 --output results/fault-kills.json
+    python -m tests.faults table --tries 10 --output results/faults.json
     python -m tests.faults images --count 10000 --output results/load-images.json
     python -m tests.faults rows --count 10000000 --output results/load-rows.json
 
 `kills`: each command gets SIGKILL at a random moment of its work, in a fresh folder, and is started
 again; what it leaves must be, bit by bit, what a run without a kill leaves, and nothing else.
+`table`: every kind of fault with every command; then the command again, without the fault.
 `images`: one process denoises a folder of small images; its memory is noted along the way.
 `rows`: one process encodes a file; every code is checked against its row, without fwnet.
 """
@@ -13,6 +15,7 @@ again; what it leaves must be, bit by bit, what a run without a kill leaves, and
 import argparse
 import contextlib
 import importlib
+import io
 import json
 import os
 import random
@@ -20,11 +23,12 @@ import shlex
 import shutil
 import signal
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -33,11 +37,13 @@ import numpy as np
 import psutil
 import torch
 
-from tests.fault_works import WORKS, content, make_photos
+import fwnet.cli
+from tests.fault_kinds import FAULTS, try_fault
+from tests.fault_works import KILLED, WORKS, Work, content, make_photos
 from tests.forked import Command
 
 # Imported once, for all forks.
-PRELOADED = ["fwnet.cli", "fwnet.coding", "fwnet.imaging", "fwnet.training.picture"]
+PRELOADED = ["fwnet.coding", "fwnet.imaging", "fwnet.training.picture"]
 PRELOADED += ["torch._dynamo", "matplotlib.backends.backend_agg"]
 DIFFERENT = 100  # images of `images`
 BLOCK = 1 << 20  # rows that are made or checked at a time
@@ -57,7 +63,7 @@ def run_kills(name: str, runs: int, seed: int) -> dict:
         durations = []
         for _ in range(3):
             _remove(base, inputs)
-            whole = Command(work.arguments.split(), base).start()
+            whole = Command(work.arguments, base).start()
             if whole.wait(300):
                 raise RuntimeError(f"{name} failed: {whole.err.read_text()}")
             durations.append(time.monotonic() - whole.began)
@@ -67,13 +73,13 @@ def run_kills(name: str, runs: int, seed: int) -> dict:
         bad = []
         while counts["runs"] < runs:
             _remove(base, inputs)
-            if not killed(Command(work.arguments.split(), base), rng.uniform(0, seconds)):
+            if not killed(Command(work.arguments, base), rng.uniform(0, seconds)):
                 counts["ended before the kill"] += 1
                 continue
             counts["runs"] += 1
             counts["kills"] += 1
             counts["kills that left results"] += bool(content(base, work.results))
-            again = Command((*work.arguments.split(), work.resume), base)
+            again = Command(work.again, base)
             while rng.random() < 0.5 and killed(again, rng.uniform(0, seconds)):
                 counts["kills"] += 1
             unfinished = again.status in (None, -signal.SIGKILL)
@@ -115,10 +121,79 @@ def _remove(folder: Path, inputs: set[str]) -> None:
 def kills(asked: argparse.Namespace) -> dict:
     """SIGKILL at random moments."""
     done = {}
-    for name in asked.works or WORKS:
+    for name in asked.works or KILLED:
         done[name] = run_kills(name, asked.runs, asked.seed)
         print(name, json.dumps(done[name], ensure_ascii=False), flush=True)
     return done
+
+
+def table(asked: argparse.Namespace) -> dict:
+    """Try every kind of fault with every command."""
+    found: dict[str, dict] = {}
+    for name in asked.works or WORKS:
+        work = WORKS[name]
+        warm_up(work)
+        with small_disk() as folder:
+            work.make(folder)
+            inputs = {path.name for path in folder.iterdir()}
+            whole = Command(work.arguments, folder, log=folder.parent).start()
+            if whole.wait(300):
+                raise RuntimeError(f"{name} failed: {whole.err.read_text()}")
+            seconds, expected = time.monotonic() - whole.began, content(folder, work.results)
+            for kind in asked.kinds or FAULTS:
+                if name not in FAULTS[kind].works:
+                    continue
+                row = found.setdefault(kind, {"what": FAULTS[kind].words, "commands": {}})
+                outcomes: Counter[str] = Counter()
+                wrong, began = [], time.monotonic()
+                for number in range(1 if name == "reproduce" else asked.tries):
+                    _remove(folder, inputs)
+                    seed = f"{asked.seed} {kind} {name} {number}"
+                    tried = try_fault(FAULTS[kind], work, folder, seed, seconds, expected)
+                    outcomes[f"{tried['code']} {tried['line']}".strip()] += 1
+                    wrong += [[*tried["wrong"], tried["stderr"]]] if tried["wrong"] else []
+                row["commands"][name] = {"outcomes": outcomes, "wrong": wrong}
+                shown = json.dumps(row["commands"][name], ensure_ascii=False)
+                print(f"{kind}, {name}, {time.monotonic() - began:.0f} s: {shown}", flush=True)
+    commands = [one for row in found.values() for one in row["commands"].values()]
+    tries = sum(sum(one["outcomes"].values()) for one in commands)
+    return {
+        "kinds": len(found),
+        "tries": tries,
+        "wrong": sum(len(one["wrong"]) for one in commands),
+        "faults": found,
+    }
+
+
+def warm_up(work: Work) -> None:
+    """Run a command once in this process, so that its forks import nothing."""
+    here, arguments = Path.cwd(), sys.argv
+    with tempfile.TemporaryDirectory() as text, contextlib.redirect_stdout(io.StringIO()):
+        work.make(Path(text))
+        os.chdir(text)
+        try:
+            sys.argv = ["fwnet", *str(work.arguments).split()]
+            work.arguments() if callable(work.arguments) else fwnet.cli.main()
+        except SystemExit as stop:
+            if stop.code:
+                raise RuntimeError(f"{work.arguments} failed") from stop
+        finally:
+            os.chdir(here)
+            sys.argv = arguments
+
+
+@contextlib.contextmanager
+def small_disk() -> Iterator[Path]:
+    """Yield a folder on a disk of its own, in memory; needs root."""
+    with tempfile.TemporaryDirectory() as text:
+        Path(text).chmod(0o755)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", text], check=True)
+        try:
+            folder = Path(text) / "work"
+            folder.mkdir()
+            yield folder
+        finally:
+            subprocess.run(["umount", text], check=True)
 
 
 def images(asked: argparse.Namespace) -> dict:
@@ -190,7 +265,7 @@ def rows(asked: argparse.Namespace) -> dict:
 
 def watched(words: str, folder: Path, done: Callable[[], int]) -> dict:
     """Run a command and note its memory along the way."""
-    command = Command(words.split(), folder).start()
+    command = Command(words, folder).start()
     samples: list[tuple[int, int]] = []
     peak, cpu = 0, 0.0
     while command.runs():
@@ -222,8 +297,14 @@ def main() -> None:
     one = parts.add_parser("kills")
     one.add_argument("--runs", type=int, default=100)
     one.add_argument("--seed", type=int, default=0)
-    one.add_argument("--works", nargs="*", choices=WORKS)
+    one.add_argument("--works", nargs="*", choices=KILLED)
     one.set_defaults(function=kills)
+    one = parts.add_parser("table")
+    one.add_argument("--tries", type=int, default=10)
+    one.add_argument("--seed", type=int, default=0)
+    one.add_argument("--works", nargs="*", choices=WORKS)
+    one.add_argument("--kinds", nargs="*", choices=FAULTS)
+    one.set_defaults(function=table)
     for function, count in ((images, 10_000), (rows, 10_000_000)):
         one = parts.add_parser(function.__name__)
         one.add_argument("--count", type=int, default=count)

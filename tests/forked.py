@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import typer
+
 from fwnet.cli import main
 
 CHANGES = {"os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate"}
@@ -20,7 +22,7 @@ class Command:
     """`fwnet …` in a process of its own.
 
     Attributes:
-        arguments: What follows `fwnet`.
+        arguments: What follows `fwnet`; or a function to call instead.
         folder: The folder that it works in.
         prepare: Called in the child before the command: for limits, patches and signals.
         log: The folder of the files `out` and `err` with its output; default: `folder`.
@@ -28,7 +30,7 @@ class Command:
         seconds: How long it takes, about.
     """
 
-    arguments: Sequence[object]
+    arguments: str | Sequence[object] | Callable[[], object]
     folder: Path
     prepare: Callable[[], object] = lambda: None
     log: Path | None = None
@@ -66,11 +68,16 @@ class Command:
             else:
                 os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), number)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
-        sys.argv = ["fwnet", *map(str, self.arguments)]
+        call = self.arguments if callable(self.arguments) else main
+        words = self.arguments.split() if isinstance(self.arguments, str) else self.arguments
+        sys.argv = ["fwnet", *(() if callable(words) else map(str, words))]
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = 0
         try:
             self.prepare()
-            main()
+            call()
+        except typer.Exit as stop:  # of a function
+            code = stop.exit_code
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         except BaseException:
