@@ -355,7 +355,11 @@ def try_fault(
         log.chmod(0o777)
         command = Command(work.arguments, folder, log=log, seconds=seconds)
         with fault.around(folder, rng, command):
-            code = command.start().wait(60)
+            try:
+                code = command.start().wait(60)
+            except TimeoutError:
+                code = -signal.SIGKILL
+                wrong.append("no end within 60 s")
         errors = command.err.read_text()
         lines = errors.splitlines()
         if code not in fault.codes:

@@ -186,10 +186,14 @@ def content(folder: Path, results: Sequence[str]) -> dict[str, str]:
         elif path.name == "history.jsonl":
             lines = [{**json.loads(line), "seconds": 0} for line in path.read_text().splitlines()]
             data = json.dumps(lines).encode()
-        elif path.suffix == ".json" and "rows" in (found_rows := json.loads(path.read_text())):
-            for row in found_rows["rows"]:
-                row.pop("seconds", None)
-            data = json.dumps(found_rows).encode()
+        elif path.name == "_manifest.json":
+            manifest = json.loads(path.read_text())
+            manifest["identity"].pop("files")  # with the times of the inputs
+            data = json.dumps(manifest).encode()
+        elif name.startswith("found/") and path.suffix == ".json":
+            result = json.loads(path.read_text())
+            rows = [{**row, "seconds": 0} for row in result["rows"]]
+            data = json.dumps({**result, "rows": rows}).encode()
         else:
             data = path.read_bytes()
         found[name] = hashlib.sha256(data).hexdigest()

@@ -68,6 +68,7 @@ def is_out_of_memory(error: Exception) -> bool:
 
     On a CPU, torch has no class for that.
     """
-    words = ("DefaultCPUAllocator", "not enough memory", "Cannot allocate memory", "bad_alloc")
+    words = ["DefaultCPUAllocator", "not enough memory", "Cannot allocate memory", "bad_alloc"]
+    words += ["can't start new thread"]
     kinds = (MemoryError, torch.OutOfMemoryError)
     return isinstance(error, kinds) or any(text in str(error) for text in words)

@@ -332,8 +332,8 @@ class CodesFolder:
         gathered: dict[str, Any] = (self._manifest() or {}).get("records", {})
         known = {one.name for one in ranges}
         fresh = [n for file in self.store.names(DONE) if (n := file.removesuffix(".json")) in known]
-        with ThreadPoolExecutor(REQUESTS) as pool:
-            read = pool.map(lambda name: self.store.read(f"{DONE}/{name}.json"), fresh)
+        with _at_the_same_time(self.store) as apply:
+            read = apply(lambda name: self.store.read(f"{DONE}/{name}.json"), fresh)
             return gathered | {
                 name: json.loads(text) for name, text in zip(fresh, read, strict=True) if text
             }
@@ -359,6 +359,19 @@ class CodesFolder:
             raise EncodeError(f"{self.store}/{MANIFEST} cannot be read") from error
 
 
+@contextlib.contextmanager
+def _at_the_same_time(store: Store) -> Iterator[Callable[..., Any]]:
+    """Yield `map`; for a store far away, one that has several requests at the same time.
+
+    Without need no threads: Python waits forever for one that finds no memory when it starts.
+    """
+    if store.folder:
+        yield map
+    else:
+        with ThreadPoolExecutor(REQUESTS) as pool:
+            yield pool.map
+
+
 def _open_all(
     inputs: Store,
     names: list[str],
@@ -367,8 +380,8 @@ def _open_all(
     progress: ProgressCallback,
 ) -> list[RowFile]:
     """Open all files and check that they fit together."""
-    with ThreadPoolExecutor(REQUESTS) as pool:
-        opened = pool.map(lambda name: open_rows(inputs.file(name), columns, keep), names)
+    with _at_the_same_time(inputs) as apply:
+        opened = apply(lambda name: open_rows(inputs.file(name), columns, keep), names)
         sources: list[RowFile] = []
         for source in opened:
             sources.append(source)
