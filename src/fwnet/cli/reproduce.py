@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fwnet.experiments import Experiment, Result
 
 TIMES = (
-    "With --quick, every experiment needs no data and 5 to 17 seconds of one CPU core. In full, the "
-    "tested networks trained for the hours above, in sum; choosing their settings comes on top."
+    "With --quick, every experiment needs no data and 5 to 17 seconds of one CPU core. In full, "
+    "the tested networks trained for the hours above, in sum; choosing settings comes on top."
 )
 NOTES = """
 [bold]fwnet reproduce synthetic-l1 --quick[/bold]    a small version, 5 to 17 s of one CPU core
