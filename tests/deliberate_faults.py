@@ -616,14 +616,14 @@ FAULTS = [
     ),
     Fault(
         "imaging/restored_files.py",
-        'if not name.startswith(".") and _resolved(here / name) != results',
+        'if not name.startswith(".") and resolved(here / name) != results',
         'if not name.startswith(".")',
         "tests/imaging/test_file_lists.py",
     ),
     Fault(
         "imaging/restored_files.py",
-        "wanted[_resolved(job.place)] > 1 and",
-        "wanted[_resolved(job.place)] > 2 and",
+        "wanted[resolved(job.place)] > 1 and",
+        "wanted[resolved(job.place)] > 2 and",
         "tests/imaging/test_file_lists.py",
     ),
     Fault(
@@ -969,7 +969,7 @@ FAULTS = [
     ),
     Fault(
         "training/checkpoint.py",
-        "held.enter_context(locked_folder(self.path))",
+        "held.enter_context(locked(self.path))",
         "pass",
         "tests/training/test_loop.py::test_two_trainings_in_one_folder_are_refused",
     ),

@@ -392,11 +392,11 @@ class FilesConformance(ImageCommandConformance):
         place = Restorer if step == "run" else restored_files
         working, calls = getattr(place, step), []
 
-        def fail_once(*arguments):
+        def fail_once(*arguments, **options):
             calls.append(arguments)
             if len(calls) == 1:
                 raise error
-            return working(*arguments)
+            return working(*arguments, **options)
 
         monkeypatch.setattr(place, step, fail_once)
         result = self.run("photos", "out", "--compare")

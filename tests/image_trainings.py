@@ -339,6 +339,4 @@ class InputConformance(BadInput):
         monkeypatch.setattr(RestorationTask, "loss", full)
         result = self.train(photos, tmp_path / "net")
         assert result.returncode == 2
-        assert result.stderr == (
-            "Error: the GPU has too little memory: try a smaller --batch-size.\n"
-        )
+        assert result.stderr == ("Error: there is not enough memory: try a smaller --batch-size.\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fwnet.files import locked_folder, write_whole
+from fwnet.files import locked, write_whole
 
 
 @pytest.mark.parametrize("content", ["größer", b"\0\xff", lambda file: file.write(b"called")])
@@ -56,9 +56,9 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path):
 
 
 def test_a_folder_is_locked_until_the_end_and_keeps_no_file(tmp_path):
-    with locked_folder(tmp_path):
-        with pytest.raises(BlockingIOError), locked_folder(tmp_path):
+    with locked(tmp_path):
+        with pytest.raises(BlockingIOError), locked(tmp_path):
             pass
         assert not list(tmp_path.iterdir())
-    with locked_folder(tmp_path):
+    with locked(tmp_path):
         pass

@@ -61,3 +61,14 @@ def _processor_models() -> Iterator[str]:
 def is_exporting() -> bool:
     """Return whether torch.export is tracing. (Some versions of dynamo say so when compiling.)"""
     return torch.compiler.is_exporting() and not torch.compiler.is_dynamo_compiling()
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether an error says that there is too little memory.
+
+    On a CPU, torch has no class for that.
+    """
+    words = ["DefaultCPUAllocator", "not enough memory", "Cannot allocate memory", "bad_alloc"]
+    words += ["can't start new thread"]
+    kinds = (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, kinds) or any(text in str(error) for text in words)

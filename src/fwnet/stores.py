@@ -2,7 +2,7 @@
 
 import glob
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -11,7 +11,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from fwnet.errors import FwnetError
-from fwnet.files import TEMPORARY_NAME, temporary_name, write_whole
+from fwnet.files import TEMPORARY_NAME, stem_of, temporary_name, write_whole
 
 # Stores in which a file appears when it is complete. In others it gets its name when it is.
 WHOLE_OBJECTS = {"abfs", "az", "gcs", "gs", "memory", "s3", "s3a"}
@@ -124,10 +124,13 @@ class Store:
         if self.fs.exists(place):
             self.fs.rm(place, recursive=self.fs.isdir(place))
 
-    def remove_unfinished(self) -> None:
-        """Remove what killed processes left."""
+    def remove_unfinished(self, files: Iterable[str] | None = None) -> None:
+        """Remove what killed processes left of these files, or of all."""
+        paths = None if files is None else map(PurePosixPath, files)
+        ours = paths and {stem_of(str(p.with_name(temporary_name(p.name)))) for p in paths}
         for name in self.names():
-            if TEMPORARY_NAME.fullmatch(PurePosixPath(name).name):
+            is_ours = ours is None or stem_of(name) in ours
+            if is_ours and TEMPORARY_NAME.fullmatch(PurePosixPath(name).name):
                 self.remove(name)
 
     def __str__(self) -> str:

@@ -9,7 +9,7 @@ from safetensors import safe_open
 
 from fwnet.data import synthetic_codes
 from fwnet.experiments.feed_forward import FeedForward
-from fwnet.files import locked_folder
+from fwnet.files import locked
 from fwnet.models import LISTA, FWNet, load_model
 from fwnet.progress import silent
 from fwnet.training import (
@@ -608,7 +608,7 @@ def test_fingerprints_tell_data_apart():
 @pytest.mark.parametrize("ways", [{"force": True}, {"resume": True}])
 def test_two_trainings_in_one_folder_are_refused(tmp_path, ways):
     run = TrainingRun(folder=tmp_path / "run", **ways)
-    with locked_folder(tmp_path), pytest.raises(TrainingError, match="another process is at work"):
+    with locked(tmp_path), pytest.raises(TrainingError, match="another process is at work"):
         train(network(), task(), CONFIG, replace(run, folder=tmp_path))
     assert not list(tmp_path.iterdir())
     train(network(), task(), CONFIG, run)

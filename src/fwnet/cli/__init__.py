@@ -4,6 +4,7 @@ One file per command, or per group of similar ones; `app` lists them in the orde
 """
 
 import io
+import signal
 import sys
 from typing import Annotated
 
@@ -25,7 +26,7 @@ from fwnet.cli import (
     train_images,
     train_noise,
 )
-from fwnet.cli.command import Command, Group
+from fwnet.cli.command import Command, Group, one_line, say
 from fwnet.restoration import RESTORATIONS
 
 __all__ = ["app", "main"]
@@ -67,7 +68,20 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ∞ shows a question mark
-    app(prog_name="fwnet")
+    signal.signal(signal.SIGTERM, _stop)
+    try:
+        app(prog_name="fwnet")
+    except KeyboardInterrupt:
+        say("Stopped.")
+        sys.exit(130)
+    except OSError as error:  # of stdout, after the work
+        say(f"Error: {one_line(error)}")
+        sys.exit(2)
+
+
+def _stop(number: int, frame: object) -> None:  # noqa: ARG001
+    """End as after Ctrl-C: with a line, and without half a file."""
+    raise KeyboardInterrupt
 
 
 def _print_version(wanted: bool) -> None:

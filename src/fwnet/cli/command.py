@@ -201,8 +201,12 @@ def make_folder(output: Path) -> None:
 
 def print_lines(lines: Iterable[str]) -> None:
     """Print lines to stdout unchanged, however long."""
-    for line in lines:
-        Console().print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    try:
+        for line in lines:
+            Console().print(line, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python would try again at its end
+        raise OSError(error.errno, error.strerror, "stdout") from error
 
 
 def say(line: str) -> None:
@@ -222,27 +226,38 @@ def is_first_process() -> bool:
 
 @contextmanager
 def reported_errors(
-    stopped: Callable[[], str] = lambda: "Stopped.", memory: str = "it"
+    stopped: Callable[[], str] = lambda: "Stopped.", memory: str | None = None
 ) -> Iterator[None]:
     """Turn errors of users into a line and exit code 2, and Ctrl-C into exit code 130.
 
     Args:
         stopped: Returns the line to print after Ctrl-C.
-        memory: What to try with less of when a GPU has too little memory.
+        memory: The option to try with a smaller value when there is too little memory.
     """
-    import torch
+    from fwnet.hardware import is_out_of_memory
 
     try:
         yield
     except (ValueError, OSError) as error:
-        say(f"Error: {error}")
+        say(f"Error: {one_line(error)}")
         raise typer.Exit(2) from error
-    except torch.OutOfMemoryError as error:
-        say(f"Error: the GPU has too little memory: try a smaller {memory}.")
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        hint = f": try a smaller {memory}" if memory else ""
+        say(f"Error: there is not enough memory{hint}.")
         raise typer.Exit(2) from error
     except KeyboardInterrupt as error:
         say(stopped())
         raise typer.Exit(130) from error
+
+
+def one_line(error: Exception) -> str:
+    """Return the message of an error; of one of the system, without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f"cannot read or write {error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    return str(error)
 
 
 def rounded(value: object) -> object:

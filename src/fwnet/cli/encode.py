@@ -161,7 +161,7 @@ def _encode(
     from fwnet.coding import encode_file, encode_folder
 
     options |= {"columns": _names(columns), "keep": _names(keep)}
-    with reported_errors(lambda: STOPPED), progress_bar() as progress:
+    with reported_errors(lambda: STOPPED, "--shard-rows"), progress_bar() as progress:
         if output.endswith("/") or not Path(output).suffix:
             with chosen_engine(engine, address) as chosen:
                 report = encode_folder(

@@ -61,7 +61,7 @@ def _explore(data: Path, output: Path, save_dictionary: Path | None, **options: 
 
     from fwnet.coding import EncodeError
     from fwnet.explore import explore, recommendation, write_page
-    from fwnet.files import write_whole
+    from fwnet.files import resolved, write_whole
 
     with reported_errors():
         for path, suffix in ((output, ".html"), (save_dictionary, ".npy")):
@@ -69,8 +69,8 @@ def _explore(data: Path, output: Path, save_dictionary: Path | None, **options: 
                 raise EncodeError(f"expected a file that ends in {suffix}, got {path}")
             if path is not None and not path.parent.is_dir():
                 raise EncodeError(f"{path.parent} is not a folder")
-        inputs = [path.resolve() for path in (data, options["dictionary"]) if path is not None]
-        if save_dictionary is not None and save_dictionary.resolve() in inputs:
+        inputs = [resolved(path) for path in (data, options["dictionary"]) if path is not None]
+        if save_dictionary is not None and resolved(save_dictionary) in inputs:
             raise EncodeError(f"every file must have its own path, got {save_dictionary} twice")
         with progress_bar() as progress:
             found = explore(data, **options, progress=progress)

@@ -110,6 +110,11 @@ def _restore(
         raise typer.BadParameter(
             f"OUT is missing: expected fwnet {kind.name} IN... OUT, got only {output}"
         )
+    if output in ("true", "false"):
+        raise typer.BadParameter(
+            f"OUT is {output}: options such as --force take no value; a folder of this name is "
+            f"{output}/"
+        )
     num_done = num_failed = 0
 
     def stopped() -> str:

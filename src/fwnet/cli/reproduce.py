@@ -16,8 +16,14 @@ from fwnet.cli.command import Device, make_folder, print_lines, reported_errors,
 if TYPE_CHECKING:
     from fwnet.experiments import Experiment, Result
 
+TIMES = (
+    "With --quick, every experiment needs no data and 5 to 17 seconds of one CPU core. In full, "
+    "the tested networks trained for the hours above, in sum; choosing settings comes on top."
+)
 NOTES = """
-[bold]fwnet reproduce synthetic-l1 --quick[/bold]    a small version, in less than a minute
+[bold]fwnet reproduce synthetic-l1 --quick[/bold]    a small version, 5 to 17 s of one CPU core
+
+[bold]fwnet reproduce[/bold]                         all experiments, their data and times
 
 [bold]fwnet reproduce synthetic-l1[/bold]            in full
 
@@ -78,7 +84,7 @@ def reproduce(
     from fwnet.data import DATA_SETS, DATA_VARIABLE
     from fwnet.experiments import EXPERIMENTS, Lab, Runner
     from fwnet.experiments.page import results_page
-    from fwnet.files import write_whole
+    from fwnet.files import resolved, write_whole
     from fwnet.hardware import choose_device
     from fwnet.progress import progress_bar
 
@@ -93,7 +99,7 @@ def reproduce(
                 f"expected a folder with some of {', '.join(DATA_SETS)} in it, got {data}",
                 param_hint="--data",
             )
-        os.environ[DATA_VARIABLE] = str(data.resolve())  # for the worker processes
+        os.environ[DATA_VARIABLE] = str(resolved(data))  # for the worker processes
     if not names and not page:
         _list_experiments(output)
     if names:
@@ -118,7 +124,7 @@ def reproduce(
 
 
 def _list_experiments(output: Path) -> None:
-    """Print all experiments with the data that they need, and what was measured."""
+    """Print all experiments with the data that they need, what was measured, and how long."""
     from fwnet.errors import FwnetError
     from fwnet.experiments import EXPERIMENTS, Result
 
@@ -128,12 +134,16 @@ def _list_experiments(output: Path) -> None:
         measured = ""
         if path.is_file():
             try:
-                measured = f"; {len(Result.load(path).rows)} figures measured"
+                found = Result.load(path)
+                hours = found.training_hours.items()
+                times = [f"{time:.2g} h of training on {name}" for name, time in hours]
+                measured = "; ".join(["", f"{len(found.rows)} figures measured", *times])
             except FwnetError:
                 measured = "; results unreadable"
-        needs = f" ({', '.join(experiment.needs)})" if experiment.needs else ""
+        needs = f" (needs {', '.join(experiment.needs)})" if experiment.needs else ""
         table.add_row(Text(name, "bold", no_wrap=True), Text(experiment.title + needs + measured))
     Console().print(table)
+    print_lines(["", TIMES])
 
 
 def _print_result(experiment: Experiment, result: Result, paths: list[Path]) -> None:

@@ -18,10 +18,12 @@ from fwnet.cli.command import (
     say,
     with_parameters,
 )
+from fwnet.files import write_whole
 from fwnet.hardware import choose_device
 from fwnet.progress import progress_bar, short_text
 from fwnet.restoration import option
 from fwnet.training import TrainingConfig, TrainingRun
+from fwnet.training.checkpoint import PICTURE
 
 if TYPE_CHECKING:
     from fwnet.coding import CoderReport
@@ -139,7 +141,8 @@ def show_training(
     training, network, path = report.training, report.network, report.model_path
     if training.history:  # empty if someone removed the file
         picture = draw_history(training.history, shown)
-        picture.savefig(path.with_name("history.png"), dpi=120)
+        place = path.with_name(PICTURE)
+        write_whole(place, lambda file: picture.savefig(file, format="png", dpi=120))
     print_lines(
         [
             f"{network.num_parameters:,} parameters, {training.seconds:.1f} s",

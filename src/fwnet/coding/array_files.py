@@ -155,9 +155,20 @@ class NpyRows(RowFile):
     def _shards(self, start: int, size: int) -> Iterator[np.ndarray]:
         for first in range(start, self.num_rows, size):
             # Mapped again for every shard, so that pages already read do not fill the memory.
-            yield np.array(self._map()[first : first + size], dtype=self.dtype, order="C")
+            mapped = self._map()
+            if not mapped.flags.c_contiguous:
+                yield np.array(mapped[first : first + size], dtype=self.dtype, order="C")
+                continue
+            # Read: a mapped file that another process makes shorter would end this one.
+            count = min(size, self.num_rows - first) * self.num_columns
+            with self.path.open("rb") as file:
+                file.seek(mapped.offset + first * self.num_columns * mapped.itemsize)
+                entries = np.fromfile(file, mapped.dtype, count)
+            if len(entries) < count:
+                raise EncodeError(f"{self.path} changed while it was read")
+            yield entries.reshape(-1, self.num_columns).astype(self.dtype, copy=False)
 
-    def _map(self) -> np.ndarray:
+    def _map(self) -> np.memmap[Any, Any]:
         if self.path.stat().st_size == 0:
             raise EncodeError(f"{self.path} is empty")
         with (

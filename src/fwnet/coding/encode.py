@@ -2,7 +2,8 @@
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from fwnet.coding.array_files import (
 from fwnet.coding.code_transformer import default_chunk_rows
 from fwnet.coding.encoding_folder import EncodingFolder
 from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder
-from fwnet.files import why_not_writable
+from fwnet.files import remove_unfinished, resolved, why_not_writable
 from fwnet.hardware import choose_device
 from fwnet.models import SignalModel, load_model
 from fwnet.progress import Progress, ProgressCallback, silent
@@ -163,6 +164,7 @@ def encode_file(
             place.parent.mkdir(parents=True, exist_ok=True)
         with EncodingFolder(places[0], source.num_rows) as folder:
             folder.check_consent(places, resume=resume, force=force)
+            remove_unfinished(places)
             identity = {
                 "fwnet version": __version__,
                 "device": chosen.type,
@@ -175,7 +177,7 @@ def encode_file(
             folder.begin(identity, resume=resume)
             rows_resumed = folder.rows_done
             _code_rows(source, coder, folder, shard_rows, progress)
-            summary = _summary(folder.certificates(), coder)
+            summary = _summary(folder.certificates(shard_rows), coder)
             copy = places[1] if certificates else None
             folder.deliver(copy, shard_rows, progress, source.kept)
     except OSError as error:
@@ -273,14 +275,16 @@ def _code_rows(
         report()
 
 
-def _summary(records: np.ndarray, coder: RowCoder) -> dict[str, Any]:
+def _summary(shards: Iterable[np.ndarray], coder: RowCoder) -> dict[str, Any]:
     """Return the largest gaps, and how many rows have which status."""
-    codes, counts = np.unique(records["status_code"], return_counts=True)
-    return {
-        "largest_gap": float(records["gap"].max()),
-        "largest_norm_gap": float(records["norm_gap"].max()),
-        "counts": dict(zip(map(coder.words, codes), counts.tolist(), strict=True)),
-    }
+    counts: Counter[int] = Counter()
+    gaps = []
+    for records in shards:
+        counts.update(records["status_code"].tolist())
+        gaps.append([records[name].max() for name in ("gap", "norm_gap")])
+    gap, norm_gap = np.max(gaps, axis=0).tolist()
+    words = {coder.words(code): count for code, count in sorted(counts.items())}
+    return {"largest_gap": gap, "largest_norm_gap": norm_gap, "counts": words}
 
 
 def check_alternatives(model: str | Path | None, constraint: str, options: dict[str, Any]) -> None:
@@ -309,10 +313,10 @@ def _check_places(places: list[Path], inputs: list[Path]) -> None:
     check_suffix(places[0])
     for certificates in places[1:]:
         check_suffix(certificates, (".npy",))
-    taken = {path.resolve() for path in inputs}
+    taken = {resolved(path) for path in inputs}
     for place in places:
-        if place.resolve() in taken:
+        if resolved(place) in taken:
             raise EncodeError(f"every file must have its own path, got {place} twice")
-        taken.add(place.resolve())
+        taken.add(resolved(place))
         if problem := why_not_writable(place):
             raise EncodeError(f"cannot write {place}: {problem}")

@@ -35,7 +35,7 @@ from fwnet.coding.encode import EncodeReport, check_alternatives, coder_maker
 from fwnet.coding.encoding_folder import check_same
 from fwnet.coding.row_coders import BAD_ROW, RowCoder
 from fwnet.engine import Engine, Lost, OneProcess
-from fwnet.files import locked_folder
+from fwnet.files import locked
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.stores import Store, find_files
 from fwnet.version import __version__
@@ -289,7 +289,7 @@ class CodesFolder:
         with contextlib.ExitStack() as held:
             try:
                 if self.store.folder:
-                    held.enter_context(locked_folder(self.store.folder))
+                    held.enter_context(locked(self.store.folder))
             except BlockingIOError as error:
                 raise EncodeError(f"another process is at work in {self.store}") from error
             yield
@@ -305,6 +305,8 @@ class CodesFolder:
     ) -> None:
         """Continue an encoding of the same identity, or start one; raise without consent."""
         self.store.remove_unfinished()
+        if proofs is not None:
+            proofs.remove_unfinished(one.proof for one in ranges)
         found = self._manifest()
         if found is None and (others := self.store.names()):
             raise EncodeError(
@@ -330,8 +332,8 @@ class CodesFolder:
         gathered: dict[str, Any] = {**(self._manifest() or {}).get("records", {})}
         known = {one.name for one in ranges}
         fresh = [n for file in self.store.names(DONE) if (n := file.removesuffix(".json")) in known]
-        with ThreadPoolExecutor(REQUESTS) as pool:
-            read = pool.map(lambda name: self.store.read(f"{DONE}/{name}.json"), fresh)
+        with _at_the_same_time(self.store) as apply:
+            read = apply(lambda name: self.store.read(f"{DONE}/{name}.json"), fresh)
             for name, text in zip(fresh, read, strict=True):
                 try:
                     gathered |= {name: _checked_record(json.loads(text))} if text else {}
@@ -371,6 +373,19 @@ class CodesFolder:
         return EncodeError(f"{self.store}/{name} is damaged: start anew in another folder")
 
 
+@contextlib.contextmanager
+def _at_the_same_time(store: Store) -> Iterator[Callable[..., Any]]:
+    """Yield `map`; for a store far away, one that has several requests at the same time.
+
+    Without need no threads: Python waits forever for one that finds no memory when it starts.
+    """
+    if store.folder:
+        yield map
+    else:
+        with ThreadPoolExecutor(REQUESTS) as pool:
+            yield pool.map
+
+
 def _open_all(
     inputs: Store,
     names: list[str],
@@ -379,8 +394,8 @@ def _open_all(
     progress: ProgressCallback,
 ) -> list[RowFile]:
     """Open all files and check that they fit together."""
-    with ThreadPoolExecutor(REQUESTS) as pool:
-        opened = pool.map(lambda name: open_rows(inputs.file(name), columns, keep), names)
+    with _at_the_same_time(inputs) as apply:
+        opened = apply(lambda name: open_rows(inputs.file(name), columns, keep), names)
         sources: list[RowFile] = []
         for source in opened:
             sources.append(source)

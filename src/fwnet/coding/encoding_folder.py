@@ -15,7 +15,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from fwnet.coding.array_files import BAD_HEADER, EncodeError, open_rows, write_parquet
 from fwnet.coding.row_coders import CERTIFICATE
-from fwnet.files import locked_folder, write_whole
+from fwnet.files import locked, write_whole
 from fwnet.progress import Progress, ProgressCallback
 
 OURS = MANIFEST, CODES, CERTIFICATES = ("manifest.json", "codes.npy", "certificates.npy")
@@ -109,10 +109,12 @@ class EncodingFolder:
         self.rows_done += len(codes)
         self._write_manifest()
 
-    def certificates(self) -> np.ndarray:
-        """Return the records of all rows, mapped into memory."""
-        records: np.ndarray = _mapped(self.path / CERTIFICATES, (self.num_rows,), CERTIFICATE)
-        return records
+    def certificates(self, size: int) -> Iterator[np.ndarray]:
+        """Yield the records of all rows, `size` at a time."""
+        for first in range(0, self.num_rows, size):
+            # Mapped again for every part, so that what was read does not fill the memory.
+            records = _mapped(self.path / CERTIFICATES, (self.num_rows,), CERTIFICATE)
+            yield np.array(records[first : first + size])
 
     def deliver(
         self,
@@ -163,7 +165,7 @@ class EncodingFolder:
 
     def _take_lock(self) -> None:
         try:
-            self._held.enter_context(locked_folder(self.path))
+            self._held.enter_context(locked(self.path))
         except BlockingIOError as error:
             raise EncodeError(f"another process is at work in {self.path}") from error
 

@@ -164,6 +164,23 @@ class Result:
             if known not in self.origins and "date" in known:
                 self.origins.append(known)
 
+    @property
+    def training_hours(self) -> dict[str, float]:
+        """Hours that the networks of the rows trained, in sum over all seeds, by hardware.
+
+        Trainings that chose settings are not in it.
+        """
+        trained = {
+            (row.method, row.seconds, row.hardware): row.seconds * max(1, len(row.values))
+            for row in self.rows
+            if row.seconds
+        }
+        hours: dict[str, float] = {}
+        for (_, _, hardware), seconds in trained.items():
+            name = (hardware or "").partition(", torch")[0] or "unknown hardware"
+            hours[name] = hours.get(name, 0.0) + seconds / 3600
+        return hours
+
     def save(self, path: Path) -> None:
         """Write the result as JSON, whole or not at all."""
         text = json.dumps(rounded(asdict(self)), indent=1, ensure_ascii=False)
@@ -228,5 +245,6 @@ class Experiment:
         folder.mkdir(parents=True, exist_ok=True)
         data, picture = (folder / f"{self.id}{suffix}{kind}" for kind in (".json", ".png"))
         result.save(data)
-        self.draw(result).savefig(picture, dpi=130)
+        drawn = self.draw(result)
+        write_whole(picture, lambda file: drawn.savefig(file, format="png", dpi=130))
         return [data, picture]

@@ -273,7 +273,7 @@ def _what_is_wrong(error: Exception) -> str:
             return f"is damaged: {one_line(error)}"
 
 
-def write_image(path: Path, pixels: Pixels, about: Metadata) -> list[str]:
+def write_image(path: Path, pixels: Pixels, about: Metadata, *, replace: bool = True) -> list[str]:
     """Write an image whole or not at all; return sentences about what the format cannot hold.
 
     JPEG and WebP have quality 95, JPEG without chroma subsampling. If a format has no EXIF, the
@@ -318,24 +318,38 @@ def write_image(path: Path, pixels: Pixels, about: Metadata) -> list[str]:
         given = {name: value for name, value in options.items() if value is not None}
         image.save(file, format=kind.name, **given)
 
-    write_whole(path, save)
+    write_whole(path, save, replace=replace)
     return notes
 
 
 def write_pages(
-    path: Path, pages: Iterable[tuple[Pixels, Metadata]], num_bytes: int, description: str | None
+    path: Path,
+    pages: Iterable[tuple[Pixels, Metadata]],
+    num_bytes: int,
+    description: str | None,
+    *,
+    replace: bool = True,
 ) -> None:
     """Write a TIFF with these pages, one at a time, whole or not at all; see `write_tiff`."""
     channels = ((pixels.channels(), about) for pixels, about in pages)
-    write_whole(path, lambda file: write_tiff(file, channels, num_bytes, description))
+    write_whole(
+        path, lambda file: write_tiff(file, channels, num_bytes, description), replace=replace
+    )
 
 
-def write_whole(path: Path, save: Callable[[BinaryIO], object]) -> None:
+def existing(path: Path) -> ImageError:
+    """Return the error of a file that would be overwritten."""
+    return ImageError(f"{path} exists; overwrite it with --force")
+
+
+def write_whole(path: Path, save: Callable[[BinaryIO], object], *, replace: bool) -> None:
     """Write a file whole or not at all; raise `ImageError` if it cannot be written."""
     try:
-        files.write_whole(path, save)
+        files.write_whole(path, save, replace=replace)
     except ImageError:  # of a page that is made while the file is written
         raise
+    except FileExistsError as error:  # since the check before the work
+        raise existing(path) from error
     except Exception as error:  # from the disk or from an encoder
         words = getattr(error, "strerror", None) or one_line(error)
         raise ImageError(f"cannot write {path}: {words}") from error

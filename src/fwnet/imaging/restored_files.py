@@ -18,12 +18,14 @@ from PIL import Image
 
 from fwnet.checks import check_integer
 from fwnet.engine import Engine, Lost
-from fwnet.files import why_not_writable
+from fwnet.files import remove_unfinished, resolved, why_not_writable
+from fwnet.hardware import is_out_of_memory
 from fwnet.imaging.image_files import (
     RAW_PROBLEM,
     ImageFile,
     check_size,
     check_suffix,
+    existing,
     is_raw_suffix,
     is_readable_suffix,
     is_tiff_suffix,
@@ -161,6 +163,7 @@ def restore_files(
         jobs = list_stored_jobs(inputs, output)
     else:
         jobs = list_jobs(inputs, output, compare=compare, warn=warn)
+        remove_unfinished(path for job in jobs for path in (job.place, job.compared) if path)
     options = {"model": model, "tile": tile, **asked}
     if engine is not None and model is not None:
         options["model"] = load_trained(model)  # other machines may not have the file
@@ -278,20 +281,20 @@ def _find(text: str, target: Path, alone: bool, skipped: list[Path]) -> Iterator
         skipped += (file for file in files if not is_readable_suffix(file))
         if not images:
             yield Job(path, target, f"{path} has no images in it")
-        base = target if alone else target / _resolved(path).name
+        base = target if alone else target / resolved(path).name
         for file in images:
             yield Job(path / file, base / _written_name(file))
 
 
 def _files_below(folder: Path, target: Path) -> Iterator[Path]:
     """Yield the files of a folder, sorted, without hidden ones, sidecars and earlier results."""
-    results = _resolved(target)
+    results = resolved(target)
     for root, folders, names in os.walk(folder):
         here = Path(root)
         folders[:] = sorted(
             name
             for name in folders
-            if not name.startswith(".") and _resolved(here / name) != results
+            if not name.startswith(".") and resolved(here / name) != results
         )
         for name in sorted(names):
             if not name.startswith(".") and not name.lower().endswith(SIDECARS):
@@ -303,39 +306,39 @@ def _without_clashes(jobs: list[Job]) -> Iterator[Job]:
 
     Files that become a .png make way: a.gif becomes a.gif.png where another file becomes a.png.
     """
-    good = [(_resolved(job.place), job.source) for job in jobs if job.problem is None]
-    wanted = Counter(place for place, _ in {(place, _resolved(path)) for place, path in good})
+    good = [(resolved(job.place), job.source) for job in jobs if job.problem is None]
+    wanted = Counter(place for place, _ in {(place, resolved(path)) for place, path in good})
     taken = {place: path for place, path in reversed(good) if is_writable_suffix(path)}
     for job in jobs:
         if job.problem is not None:
             yield job
             continue
-        if wanted[_resolved(job.place)] > 1 and not is_writable_suffix(job.source):
+        if wanted[resolved(job.place)] > 1 and not is_writable_suffix(job.source):
             job = replace(job, place=job.place.with_name(f"{job.source.name}.png"))
-        first = taken.setdefault(_resolved(job.place), job.source)
+        first = taken.setdefault(resolved(job.place), job.source)
         if first is job.source:
             yield job
-        elif _resolved(first) != _resolved(job.source):
+        elif resolved(first) != resolved(job.source):
             problem = f"{job.source} would go to {job.place}, as {first} does"
             yield replace(job, problem=problem)
 
 
 def _with_comparisons(jobs: list[Job]) -> list[Job]:
     """Give each file an unused place for the picture of before and after."""
-    wanted = Counter(_resolved(compare_path(job.place)) for job in jobs if job.problem is None)
-    taken = {_resolved(path): job for job in jobs for path in (job.source, job.place)}
+    wanted = Counter(resolved(compare_path(job.place)) for job in jobs if job.problem is None)
+    taken = {resolved(path): job for job in jobs for path in (job.source, job.place)}
     settled = []
     for job in jobs:
         if job.problem is None:
             path = compare_path(job.place)
-            if wanted[_resolved(path)] > 1 or _resolved(path) in taken:
+            if wanted[resolved(path)] > 1 or resolved(path) in taken:
                 path = compare_path(job.place, with_suffix=True)
-            if _resolved(path) in taken:
-                other = taken[_resolved(path)].source
+            if resolved(path) in taken:
+                other = taken[resolved(path)].source
                 problem = f"the comparison of {job.source} would go to {path}, which {other} needs"
                 job = replace(job, problem=problem)
             else:
-                taken[_resolved(path)] = job
+                taken[resolved(path)] = job
                 job = replace(job, compared=path)
         settled.append(job)
     return settled
@@ -374,10 +377,6 @@ def _exists(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110
 
 
-def _resolved(path: Path) -> Path:
-    return Path(os.path.realpath(path))
-
-
 def _outcome(
     job: Job | StoredJob, restorer: Restorer, force: bool, stage: str, progress: ProgressCallback
 ) -> RestoredFile | FailedFile:
@@ -388,7 +387,7 @@ def _outcome(
                 local = Job(*paths)
                 return _as_given(job, local, _outcome(local, restorer, True, stage, progress))
         with _reported_memory(job.source):
-            return _restore(job, restorer, stage, progress)
+            return _restore(job, restorer, force, stage, progress)
     except ImageError as error:
         return FailedFile(job.source, str(error))
     except OSError as error:  # of a store
@@ -481,22 +480,21 @@ def _reported_memory(source: Path) -> Iterator[None]:
     try:
         yield
     except (MemoryError, RuntimeError) as error:
-        # NumPy could not hold the result, or torch a tile; on a CPU, torch has no class for that.
-        words = ("DefaultCPUAllocator", "not enough memory")
-        kinds = (MemoryError, torch.OutOfMemoryError)
-        if not isinstance(error, kinds) and not any(text in str(error) for text in words):
+        if not is_out_of_memory(error):
             raise
-        whole = isinstance(error, MemoryError)
+        whole = isinstance(error, MemoryError)  # of NumPy, which holds the result
         remedy = "the whole result must fit" if whole else "try a smaller --tile"
         raise ImageError(f"{source}: there is not enough memory: {remedy}") from error
 
 
-def _restore(job: Job, restorer: Restorer, stage: str, progress: ProgressCallback) -> RestoredFile:
+def _restore(
+    job: Job, restorer: Restorer, force: bool, stage: str, progress: ProgressCallback
+) -> RestoredFile:
     start = time.monotonic()
     read = read_image(job.source)
     if restorer.asked.get("preview"):
         sheet = preview(restorer, read.pixels, read.about)
-        write_image(job.place, Pixels.of_pillow(sheet), Metadata())
+        write_image(job.place, Pixels.of_pillow(sheet), Metadata(), replace=force)
         seconds = time.monotonic() - start
         return RestoredFile(job.source, job.place, *sheet.size, "preview", None, seconds)
     count = len(read.pages) if is_tiff_suffix(job.place) else 1
@@ -513,16 +511,21 @@ def _restore(job: Job, restorer: Restorer, stage: str, progress: ProgressCallbac
 
     restored, about = restored_page(1, read)
     notes = list(read.notes)
-    if count > 1 or (is_tiff_suffix(job.place) and read.description is not None):
-        num_bytes = count * restored.pixels.channels().nbytes
-        pages = itertools.chain([(restored.pixels, about)], other_pages())
-        write_pages(job.place, pages, num_bytes, read.description)
-    else:
-        notes += [only_first(len(read.pages))] if len(read.pages) > 1 else []
-        notes += write_image(job.place, restored.pixels, about)
-    if job.compared is not None:
+    if job.compared is not None:  # first: where there is a result, the file is done
         before = restorer.baseline(read.pixels.colors)
-        _write_comparison(job.compared, before, restored.pixels.colors, about)
+        _write_comparison(job.compared, before, restored.pixels.colors, about, force)
+    try:
+        if count > 1 or (is_tiff_suffix(job.place) and read.description is not None):
+            num_bytes = count * restored.pixels.channels().nbytes
+            pages = itertools.chain([(restored.pixels, about)], other_pages())
+            write_pages(job.place, pages, num_bytes, read.description, replace=force)
+        else:
+            notes += [only_first(len(read.pages))] if len(read.pages) > 1 else []
+            notes += write_image(job.place, restored.pixels, about, replace=force)
+    except BaseException:
+        if job.compared is not None:
+            job.compared.unlink(missing_ok=True)
+        raise
     height, width = restored.pixels.colors.shape[:2]
     words = restored.restoration.describe(width, height, restored.sigma)
     return RestoredFile(
@@ -564,14 +567,16 @@ def _check_place(place: Path, force: bool) -> None:
     if problem := why_not_writable(place):
         raise ImageError(f"cannot write {place}: {problem}")
     if place.exists() and not force:
-        raise ImageError(f"{place} exists; overwrite it with --force")
+        raise existing(place)
 
 
-def _write_comparison(place: Path, before: np.ndarray, after: np.ndarray, about: Metadata) -> None:
+def _write_comparison(
+    place: Path, before: np.ndarray, after: np.ndarray, about: Metadata, force: bool
+) -> None:
     """Write before and after side by side in 8 bits, turned as a viewer shows them."""
     views = [about.turned(Pixels(with_bits(colors, 8)).pillow()) for colors in (before, after)]
     sheet = Image.new(views[0].mode, (2 * views[0].width, views[0].height))
     for index, view in enumerate(views):
         sheet.paste(view, (index * view.width, 0))
     options = {"icc_profile": about.profile} if about.profile else {}
-    write_whole(place, lambda file: sheet.save(file, format="PNG", **options))
+    write_whole(place, lambda file: sheet.save(file, format="PNG", **options), replace=force)

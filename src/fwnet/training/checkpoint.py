@@ -11,16 +11,18 @@ import torch
 from torch import Tensor
 
 from fwnet.errors import FwnetError
-from fwnet.files import locked_folder, write_whole
+from fwnet.files import locked, remove_unfinished, write_whole
 from fwnet.models import Model, ModelFileError, read_weights, write_weights
 from fwnet.training.config import TrainingConfig
 
+PICTURE = "history.png"  # drawn by the command line
 STATE, HISTORY, CONFIG, MODEL = (
     "checkpoint.safetensors",
     "history.jsonl",
     "config.toml",
     "model.safetensors",
 )
+FILES = (STATE, HISTORY, CONFIG, MODEL)
 
 
 class TrainingError(FwnetError):
@@ -95,7 +97,7 @@ def as_laid_out(value: Tensor, weight: Tensor) -> Tensor:
 
 def holds_training(folder: Path) -> bool:
     """Return whether a folder has files of a training, finished or not."""
-    return any((folder / name).exists() for name in (STATE, HISTORY, CONFIG, MODEL))
+    return any((folder / name).exists() for name in FILES)
 
 
 class TrainingFolder:
@@ -119,7 +121,7 @@ class TrainingFolder:
         with contextlib.ExitStack() as held:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
-                held.enter_context(locked_folder(self.path))
+                held.enter_context(locked(self.path))
             except BlockingIOError as error:
                 raise TrainingError(f"another process is at work in {self.path}") from error
             except OSError as error:
@@ -127,7 +129,8 @@ class TrainingFolder:
             yield
 
     def prepare(self, config: TrainingConfig, *, resume: bool) -> None:
-        """Without `resume`, delete an earlier run."""
+        """Without `resume`, delete an earlier run; always, what a killed one left half written."""
+        remove_unfinished(self.path / name for name in (*FILES, PICTURE))
         try:
             if not (resume and self.has_checkpoint):
                 for name in (STATE, HISTORY, MODEL):

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, get_args, get_type_hints
 import torch
 
 from fwnet.errors import FwnetError
-from fwnet.files import why_not_readable
+from fwnet.files import why_not_readable, write_whole
 from fwnet.progress import ProgressCallback, silent
 
 
@@ -140,7 +140,7 @@ class TrainingConfig:
             for name, value in self.as_dict().items()
             if value is not None
         ]
-        Path(path).write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_whole(Path(path), "\n".join(lines) + "\n")
 
     def as_dict(self) -> dict[str, Any]:
         """Return all settings by name, as JSON values."""

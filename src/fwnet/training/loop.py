@@ -122,6 +122,8 @@ def train(
         if folder is not None:
             if processes.is_first:
                 held.enter_context(folder.locked())
+                # Another process may have worked here since the first check.
+                folder.check_unasked(resume=run.resume, force=run.force)
                 folder.prepare(config, resume=run.resume)
             processes.wait()
         model.to(processes.device).train()

@@ -12,19 +12,19 @@ from torch import Tensor
 
 from fwnet.checks import check_integer
 from fwnet.data import DataError, ImageSet, image_files, match_pairs, read_pair
+from fwnet.files import resolved
 from fwnet.hardware import choose_device, hardware_name
 from fwnet.models import ImageModel
 from fwnet.models.conv_coding_networks import ConvCodingNetwork
 from fwnet.progress import Progress
 from fwnet.restoration import ImageSource, Restoration, TrainingData
-from fwnet.training.checkpoint import MODEL, TrainingFolder, holds_training
+from fwnet.training.checkpoint import MODEL, PICTURE, TrainingFolder, holds_training
 from fwnet.training.config import ConfigError, TrainingConfig, TrainingRun
 from fwnet.training.loop import TrainingResult, train
 from fwnet.training.restoration_task import RestorationTask, decibels
 
 NUM_HELD = 12  # or a tenth of a folder, if that is fewer
 NUM_NAMED = 10  # unreadable files that are reported one by one
-PICTURE = "history.png"  # drawn into the folder of a training by the command line
 BERKELEY = "of the Berkeley segmentation data set (BSDS500)"
 
 
@@ -245,7 +245,7 @@ def read_learning_images(
     else:
         found, where = None, BERKELEY
         if data is not None:
-            output = Path(run.folder or ".").resolve()
+            output = resolved(run.folder or ".")
             found = [path for path in image_files(Path(data)) if not _is_history(path, output)]
             where = f"in {data}"
         num_wanted = NUM_HELD if num_held is None else num_held
@@ -274,7 +274,7 @@ def _is_history(path: Path, output: Path) -> bool:
     """Return whether a file is the picture of a training; its folder may hold photos as well."""
     if path.name != PICTURE:
         return False
-    return path.parent.resolve() == output or holds_training(path.parent)
+    return resolved(path.parent) == output or holds_training(path.parent)
 
 
 def _match(noisy: Path, clean: Path, warn: Callable[[str], object]) -> dict[Path, Path]:
