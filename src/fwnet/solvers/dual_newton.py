@@ -16,6 +16,9 @@ conjugate-gradient steps in float32 give the direction, whatever the precision o
 a few entries have far larger weights than all others. Each of them costs one more step, and every
 row reaches p through a sequence of decreasing exponents. With `direct` the systems are factored:
 that is slower, and solves problems that are worse conditioned.
+
+With z ≥ 0 as well, `nonnegative`, N is the norm of max(y, 0). Rows whose code is inside that ball
+without being exact have N = 0 at the solution, where N is not smooth: they need another method.
 """
 
 import dataclasses
@@ -72,9 +75,10 @@ class DualNewton:
         tol: float,
         norm_tol: float,
         direct: bool = False,
+        nonnegative: bool = False,
     ):
         self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
-        self.direct = direct
+        self.direct, self.nonnegative = direct, nonnegative
         self.excess = self.first_excess = p - 1
         while self.first_excess * PATH_RATIO < PATH_START:
             self.first_excess *= PATH_RATIO
@@ -135,10 +139,9 @@ class DualNewton:
         code[exact] = self._exact_code(state, exact)
         return state.target.answer(code, state.v)
 
-    @staticmethod
-    def _evaluate(target: Target, v: Tensor, y: Tensor, excess: Tensor) -> DualState:
+    def _evaluate(self, target: Target, v: Tensor, y: Tensor, excess: Tensor) -> DualState:
         """Compute everything at v, after scaling v to the best length for its problem."""
-        norm, s, w = norm_gradient(y, 1 + 1 / excess)
+        norm, s, w = norm_gradient(y.clamp(min=0) if self.nonnegative else y, 1 + 1 / excess)
         xv = dot(target.x, v)
         bound = xv / norm
         binds = target.binds(bound)
