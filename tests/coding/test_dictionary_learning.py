@@ -364,3 +364,33 @@ def test_not_fitted():
     for method in (LpDictionaryLearning().transform, LpDictionaryLearning().inverse_transform):
         with pytest.raises(NotFittedError):
             method(np.ones((2, 3)))
+
+
+def test_nonnegative_atoms_and_codes_and_an_error_that_never_rises():
+    """Data made of nonnegative parts; batches and all at once."""
+    rng = np.random.default_rng(0)
+    x = rng.random((150, 3)) @ (rng.random((3, 10)) * (rng.random((3, 10)) < 0.5))
+    for batch_size in (None, 50):
+        model = LpDictionaryLearning(
+            3, p=1.0, radius=5.0, nonnegative=True, batch_size=batch_size, random_state=0
+        ).fit(x)
+        codes = model.transform(x)
+        assert (model.components_ >= 0).all()
+        assert (codes >= 0).all()
+        assert (codes.sum(1) <= 5 * (1 + 1e-12)).all()
+        assert np.linalg.norm(x - codes @ model.components_) < 0.1 * np.linalg.norm(x)
+        if batch_size is None:
+            assert (np.diff(model.reconstruction_err_) <= 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "x", "message"),
+    [
+        ({"p": "learn"}, np.ones((4, 2)), "p and radius must be numbers with nonnegative=True"),
+        ({}, -np.ones((4, 2)), "X must be >= 0 with nonnegative=True, got -1.0"),
+        ({"dictionary": -np.ones((3, 2))}, np.ones((4, 2)), "dictionary must be >= 0"),
+    ],
+)
+def test_nonnegative_says_what_it_needs(change, x, message):
+    with pytest.raises(ValueError, match=message):
+        LpDictionaryLearning(3, nonnegative=True, **change).fit(x)

@@ -182,6 +182,18 @@ def test_sorted_l1_gives_correlated_entries_one_magnitude():
     assert z[0, 2] == 0
 
 
+def test_the_oracle_of_large_matrices_needs_no_full_decomposition():
+    """Rows with singular values apart, near each other, equal and 0."""
+    apart = torch.randn(250, 5, dtype=torch.float64) @ torch.randn(5, 220, dtype=torch.float64)
+    near = torch.randn(250, 220, dtype=torch.float64)
+    u = torch.stack([apart, near, torch.eye(250, 220).double(), torch.zeros_like(near)]).flatten(-2)
+    ball = fwnet.SchattenBall((250, 220), 1.0, radius=2.0)
+    s = ball.lmo(u)
+    assert ball.contains(s).all()
+    reached, best = -(u * s).sum(-1), ball.support(-u)
+    torch.testing.assert_close(reached, best, rtol=1e-7, atol=1e-12)
+
+
 def test_nan_stays_nan():
     y = torch.tensor([[math.nan, 1.0, 0.5, 2.0], [3.0, 4.0, 5.0, 1.0]])
     for convex_set in (

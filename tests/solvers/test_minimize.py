@@ -9,7 +9,8 @@ import fwnet
 from fwnet import minimize
 from tests.solvers.problems import gaussian, objective
 
-VARIANTS = ("plain", "away", "pairwise", "blended")
+VARIANTS = ("plain", "away", "pairwise", "blended", "projected")
+STEPWISE = VARIANTS[:-1]  # Frank-Wolfe
 SETS = (
     fwnet.Simplex(2.0),
     fwnet.Simplex(2.0, cap=0.5),
@@ -38,7 +39,7 @@ def test_finds_the_codes_of_solve(convex_set, variant):
     assert (found.value - found.gap <= best + 1e-9).all()
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", STEPWISE)
 def test_a_linear_function_takes_one_step(variant):
     u = torch.randn(10, 15, dtype=torch.float64)
     for convex_set in SETS:
@@ -49,7 +50,7 @@ def test_a_linear_function_takes_one_step(variant):
         assert (found.num_steps <= 1).all()
 
 
-@pytest.mark.parametrize("variant", VARIANTS[1:])
+@pytest.mark.parametrize("variant", STEPWISE[1:])
 def test_logarithms_on_the_simplex(variant):
     """min −Σ w_i log z_i has the solution z = w/Σw; f is infinite on the border."""
     w = torch.rand(5, 6, dtype=torch.float64) + 0.1
@@ -86,6 +87,22 @@ def test_agrees_with_slsqp():
         np.testing.assert_allclose(found.point[row].numpy(), theirs.x, atol=1e-4)
 
 
+def test_completes_a_matrix_of_low_rank():
+    """Half of the entries of a 20 × 20 matrix of rank 2, with its nuclear norm given."""
+    matrix = torch.randn(20, 2, dtype=torch.float64) @ torch.randn(2, 20, dtype=torch.float64)
+    seen = torch.rand(20, 20, dtype=torch.float64) < 0.7
+    ball = fwnet.SchattenBall((20, 20), 1.0, torch.linalg.svdvals(matrix).sum().item())
+
+    def f(z):
+        return 0.5 * ((z - matrix.flatten()) * seen.flatten()).square().sum(-1)
+
+    start = torch.zeros(1, 400, dtype=torch.float64)
+    found = minimize(f, ball, start, variant="projected", tol=1e-9 * f(start).item())
+    assert found.converged.all()
+    assert ball.contains(found.point, tol=1e-9).all()
+    torch.testing.assert_close(found.point.reshape(20, 20), matrix, rtol=0, atol=1e-2)
+
+
 def test_a_function_that_is_not_convex_ends_where_the_gap_vanishes():
     def f(z):
         return (z.square().sum(-1) - 1).square() + z.prod(-1)
@@ -96,7 +113,7 @@ def test_a_function_that_is_not_convex_ends_where_the_gap_vanishes():
     assert (found.value <= f(start) + 1e-12).all()
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", STEPWISE)
 def test_few_points_bound_the_memory_and_the_point_stays_their_mean(variant):
     x, dictionary = gaussian(8)
     start = center(fwnet.Simplex(2.0), 8)

@@ -9,6 +9,7 @@ __all__ = ["BENCHMARKS", "Options", "Report", "Row", "run_benchmark"]
 # name: (module and function, what it compares)
 BENCHMARKS = {
     "codes": ("codes:run", "certified codes: time vs. CVXPY with Clarabel (CPU), codes/s (GPU)"),
+    "completion": ("completion:run", "low-rank matrices: minimize vs. alternating least squares"),
     "denoise": (
         "restoration:denoise",
         "seconds per megapixel vs. DnCNN and BM3D; memory for a photo",

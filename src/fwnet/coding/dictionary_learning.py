@@ -17,8 +17,8 @@ from fwnet.checks import check_integer, check_tolerance
 from fwnet.coding.ball_search import LEARN, LEARNED, check_ball, note_learned_ball
 from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder, to_tensor
 from fwnet.coding.exponent_search import LARGEST_SAMPLE, MOST_TRIALS, search_exponent
-from fwnet.sets import LpBall
-from fwnet.solvers.alternation import Alternation, alternate, online_step
+from fwnet.sets import LpBall, NonnegativeLpBall
+from fwnet.solvers.alternation import Alternation, Ball, alternate, online_step
 from fwnet.solvers.atoms import initial_atoms
 
 BATCH_SIZE = 512
@@ -72,6 +72,9 @@ class LpDictionaryLearning(CodeTransformer):
             best. (The reconstruction error cannot choose p: it never grows with p.)
         radius: Bound on the norm of a code, > 0, or "learn": found in the same way, for every p
             that is tried. An `UnidentifiedWarning` says if the data do not tell them.
+        nonnegative: Whether atoms and codes have no negative entries: parts that add up, as in
+            scikit-learn's NMF, with a bound on the codes. X must have none either. p and radius
+            must be numbers.
         max_iter: Largest number of passes over the samples.
         tol: Stop when a pass lowers the error by less than this fraction.
         batch_size: Samples at a time, None for all. "auto" takes all of at most 4,096 samples at
@@ -114,6 +117,7 @@ class LpDictionaryLearning(CodeTransformer):
     p: float | str = 1.5
     radius: float | str = 5.0
     _: KW_ONLY
+    nonnegative: bool = False
     max_iter: int = 100
     tol: float = 1e-3
     batch_size: int | str | None = "auto"
@@ -132,7 +136,7 @@ class LpDictionaryLearning(CodeTransformer):
         """
         fitted = hasattr(self, "components_")
         X, device = self._checked_samples(X, reset=True)
-        self._check_parameters()
+        self._check_parameters(X)
         report = _reporter(callback)
         generator = self._generator()
         before = self.components_ if fitted and self.warm_start else self.dictionary
@@ -163,7 +167,7 @@ class LpDictionaryLearning(CodeTransformer):
         """Learn from one more batch; the first one also decides a learned ball. y is ignored."""
         first = not hasattr(self, "components_")
         X, device = self._checked_samples(X, reset=first)
-        self._check_parameters()
+        self._check_parameters(X)
         if first:
             generator = self._generator()
             atoms = self._first_atoms(self.dictionary, X, generator, device)
@@ -236,12 +240,15 @@ class LpDictionaryLearning(CodeTransformer):
         num_components = self.n_components or X.shape[1]
         if given is None:
             sample = torch.randperm(len(X), generator=generator)[: 2 * num_components].numpy()
-            return initial_atoms(to_tensor(X[sample], X.dtype, device), num_components, generator)
+            drawn = initial_atoms(to_tensor(X[sample], X.dtype, device), num_components, generator)
+            return drawn.abs() if self.nonnegative else drawn  # those beyond the samples are random
         atoms = self._checked_dictionary(given, X.shape[1])
         if self.n_components is not None and len(atoms) != num_components:
             raise ValueError(
                 f"dictionary must have n_components = {num_components} rows, got {len(atoms)}"
             )
+        if self.nonnegative and atoms.min() < 0:
+            raise ValueError(f"dictionary must be >= 0 with nonnegative=True, got {atoms.min()}")
         if not atoms.any(axis=1).all():
             raise ValueError("dictionary must have no atom that is 0")
         return normalize(to_tensor(atoms, X.dtype, device), dim=-1)
@@ -249,15 +256,22 @@ class LpDictionaryLearning(CodeTransformer):
     def _coder(self, dtype: np.dtype, device: torch.device) -> Coder:
         return certified_coder(self.components_, self._ball(), self.transform_tol, dtype, device)
 
-    def _ball(self) -> LpBall:
-        return LpBall(self.p_, self.radius_)
+    def _ball(self) -> Ball:
+        return (NonnegativeLpBall if self.nonnegative else LpBall)(self.p_, self.radius_)
 
     def _generator(self) -> torch.Generator:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         return torch.Generator().manual_seed(int(seed))
 
-    def _check_parameters(self) -> None:
+    def _check_parameters(self, X: np.ndarray) -> None:
         check_ball(self.p, self.radius)
+        if self.nonnegative and LEARN in (self.p, self.radius):
+            raise ValueError(
+                "p and radius must be numbers with nonnegative=True, "
+                f"got p={self.p!r} and radius={self.radius!r}"
+            )
+        if self.nonnegative and X.min() < 0:
+            raise ValueError(f"X must be >= 0 with nonnegative=True, got {X.min()}")
         check_integer("max_iter", self.max_iter)
         for name, default in (("n_components", None), ("batch_size", "auto")):
             if getattr(self, name) not in (None, default):

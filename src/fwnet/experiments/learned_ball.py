@@ -14,7 +14,7 @@ from fwnet.experiments.runs import Job, Record
 
 EXPONENTS = (1.0, 1.2, 1.3, 1.6, 2.0, 3.0)
 RADII = (1.0, 2.5, 5.0, 10.0)
-SEEDS = 4
+SEEDS = 8
 UNITS = (1.0, 0.01, 100.0)  # one after the other: the result must not depend on it
 P, RADIUS, DOUBTED = "learned p", "learned radius by the true one", "share with a warning"
 TRIALS = "trials"
@@ -151,8 +151,8 @@ EXPERIMENT = Experiment(
         ),
     ),
     columns="true radius",
-    note="400 signals of 48 entries, 16 atoms, noise of 5 % of the signals' root mean square; four "
-    "data sets per ball, in the units 1, 0.01 and 100 by turns. Codes are projections of "
+    note="400 signals of 48 entries, 16 atoms, noise of 5 % of the signals' root mean square; "
+    "eight data sets per ball, in the units 1, 0.01 and 100 by turns. Codes are projections of "
     "y ~ N(0, 1) onto the ball. Where most y are inside already (p = 1.2 to 3 at radius 10, "
     "p = 2 and 3 at radius 5), hardly a code was made by the ball.",
 )

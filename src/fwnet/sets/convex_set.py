@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fwnet.checks import check_tensor
 from fwnet.functional import lp_norm
+from fwnet.sets.face import Face
 
 
 @runtime_checkable
@@ -50,6 +51,13 @@ class ConvexSet(Protocol):
         wide = widened(y)
         support: Tensor = torch.linalg.vecdot(self.lmo(-wide), wide)
         return support
+
+    def face(self, y: Tensor, z: Tensor) -> Face | None:
+        """Return the face on which z, the projection of y, lies; None if the set does not say.
+
+        It makes `solve` faster. It may be wrong by rounding: steps that do not help are taken back.
+        """
+        return None
 
     def contains(self, z: Tensor, tol: float | None = None) -> Tensor:
         """Return for each row whether gauge(z) ≤ 1 + tol.

@@ -8,6 +8,7 @@ from torch import Tensor
 from fwnet.checks import check_integer
 from fwnet.functional import check_radius, check_rows, lp_norm
 from fwnet.sets.convex_set import ConvexSet, widened
+from fwnet.sets.face import Face
 
 MAX_STEPS = 100  # of Newton's method; usually a few
 QUICK_STEPS, ROOT_STEPS, EXACT_STEPS = 20, 4, 1
@@ -85,6 +86,30 @@ class KSupportBall(ConvexSet):
         threshold = mu * moment / (left + count * mu).clamp(min=SMALLEST)
         small = torch.where(full, a / (1 + mu), torch.where(part, a - threshold, 0.0))
         return torch.where(outside, wide.sign() * unit * small, wide).to(y.dtype)
+
+    def face(self, y: Tensor, z: Tensor) -> Face:
+        """The entries that are not 0; g = ½Σ z_i² over those with η = 1 + ½(Σ|z_i|)²/l of others.
+
+        Outside the ball |y_i| − |z_i| is θ for the others and more where η = 1; μ = θ·l/Σ|z_i|.
+        """
+        a = z.abs()
+        free, fall = a > 0, y.abs() - a
+        theta = torch.where(free, fall, torch.inf).amin(-1, keepdim=True)
+        part = free & (fall <= theta * (1 + 1e4 * torch.finfo(z.dtype).eps))
+        left = min(self.k, z.shape[-1]) - (free & ~part).sum(-1, keepdim=True)
+        moment = (a * part).sum(-1, keepdim=True)
+        mu = theta * left / _positive(moment)
+        signs = z.sign() * part
+        shared = mu / left.clamp(min=1)
+
+        def curvature(index: Tensor) -> Tensor:
+            own = signs.gather(-1, index)
+            whole = mu * (~part).to(z).gather(-1, index)
+            return whole.diag_embed() + shared.unsqueeze(-1) * own.unsqueeze(-1) * own.unsqueeze(-2)
+
+        outside = (theta > 0) & theta.isfinite()
+        normal = torch.where(part, signs * (moment / left.clamp(min=1)), z)
+        return Face(free, normal * outside, curvature)
 
     def _top(self, u: Tensor) -> Tensor:
         return u.abs().topk(min(self.k, u.shape[-1]), -1).indices

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from fwnet.checks import check_tensor
-from fwnet.functional import dual_exponent, lp_norm
+from fwnet.functional import dual_exponent, lp_norm, value_of
 from fwnet.sets.convex_set import ConvexSet, contains_by_distance
+from fwnet.sets.face import Face
 from fwnet.sets.lp_ball import LpBall
 
 
@@ -48,6 +49,14 @@ class NonnegativeLpBall(ConvexSet):
         """radius·‖max(y, 0)‖_q; at least float32."""
         check_tensor("y", y)
         return self.radius * lp_norm(y.clamp(min=0), dual_exponent(self.p))
+
+    def face(self, y: Tensor, z: Tensor) -> Face | None:
+        """For p = 1: positive entries are free, with a sum that stays on the border."""
+        if value_of(self.p) != 1:
+            return None
+        free = z > 0
+        outside = ((y - z) * free).amax(-1, keepdim=True) > 0
+        return Face(free, (free & outside).to(z))
 
     contains = contains_by_distance
 

@@ -11,6 +11,10 @@ from fwnet.functional import check_rows
 from fwnet.sets.convex_set import ConvexSet, widened
 from fwnet.sets.lp_ball import LpBall
 
+LARGE = 200  # rows and columns, from where the oracle at p = 1 does without a full decomposition
+LANCZOS_STEPS = 200  # at most; where singular values are apart, 10 to 40
+LANCZOS_TOL = 1e-5  # of the residual; the singular value itself has about the square of it
+
 
 @dataclass(frozen=True)
 class SchattenBall(ConvexSet):
@@ -42,7 +46,15 @@ class SchattenBall(ConvexSet):
         LpBall(self.p, self.radius)  # checks both
 
     def lmo(self, u: Tensor) -> Tensor:
-        """U diag(pool_p(σ)) Vᵀ for the matrix U diag(σ) Vᵀ; at p = 1, one pair of vectors."""
+        """U diag(pool_p(σ)) Vᵀ for the matrix U diag(σ) Vᵀ; at p = 1, one pair of vectors.
+
+        For large matrices that pair comes from `largest_pair`, whose error is about rounding.
+        """
+        if self.p == 1 and min(self.shape) >= LARGE:
+            matrices = self._matrices(u, "u")
+            left, _, right = largest_pair(matrices.reshape(-1, *self.shape))
+            s = -self.radius * left.unsqueeze(-1) * right.unsqueeze(-2)
+            return s.reshape(u.shape).to(u.dtype)
         return self._on_singular_values(u, "u", self._ball.lmo)
 
     def project(self, y: Tensor) -> Tensor:
@@ -78,3 +90,50 @@ class SchattenBall(ConvexSet):
         left, values, right = torch.linalg.svd(self._matrices(z, name), full_matrices=False)
         result: Tensor = (left * function(values).unsqueeze(-2)) @ right
         return result.flatten(-2).to(z.dtype)
+
+
+def largest_pair(matrices: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return u (count, h), σ (count,), v (count, w): A v = σu with the largest σ; 0 for a zero A.
+
+    Golub-Kahan-Lanczos: orthonormal U_k, V_k with A V_k = U_k B_k for a small bidiagonal B_k, whose
+    largest singular value σ has the vectors y and z; u = U_k y and v = V_k z. It ends when
+
+        ‖Aᵀu − σv‖ ≤ LANCZOS_TOL·σ
+
+    so A has a singular value that near to σ. It is the largest unless the start, Aᵀ times a fixed
+    random vector, happens to be orthogonal to that one's v.
+    """
+    count, height, width = matrices.shape
+    generator = torch.Generator().manual_seed(0)
+    first = torch.randn(height, 1, generator=generator).to(matrices)
+    rounding = 4 * torch.finfo(matrices.dtype).eps * matrices.norm(dim=(-2, -1)).unsqueeze(-1)
+    v = _unit((matrices.mT @ first).squeeze(-1))
+    lefts, rights = matrices.new_zeros(count, height, 0), v.unsqueeze(-1)
+    steps = min(LANCZOS_STEPS, height, width)
+    small = matrices.new_zeros(count, steps, steps)
+    for k in range(steps):
+        u = (matrices @ rights[..., -1:]).squeeze(-1)
+        for _ in range(2):  # twice is enough
+            u = u - (lefts @ (lefts.mT @ u.unsqueeze(-1))).squeeze(-1)
+        small[:, k, k] = u.norm(dim=-1)
+        lefts = torch.cat([lefts, _unit(u, rounding).unsqueeze(-1)], -1)
+        v = (matrices.mT @ lefts[..., -1:]).squeeze(-1)
+        for _ in range(2):
+            v = v - (rights @ (rights.mT @ v.unsqueeze(-1))).squeeze(-1)
+        beta = v.norm(dim=-1)
+        y, values, z = torch.linalg.svd(small[:, : k + 1, : k + 1])
+        if k + 1 == steps or (beta * y[:, -1, 0].abs() <= LANCZOS_TOL * values[:, 0]).all():
+            break
+        small[:, k, k + 1] = beta
+        rights = torch.cat([rights, _unit(v, rounding).unsqueeze(-1)], -1)
+    left, right = (
+        _unit((basis @ end).squeeze(-1))
+        for basis, end in ((lefts, y[..., :1]), (rights, z[:, :1].mT))
+    )
+    return left, values[:, 0], right
+
+
+def _unit(v: Tensor, rounding: float | Tensor = 0.0) -> Tensor:
+    """Return v/‖v‖, or 0 where v is nothing but rounding: there the Krylov space has ended."""
+    norm = v.norm(dim=-1, keepdim=True)
+    return torch.where(norm > rounding, v / torch.where(norm > 0, norm, 1.0), 0.0)

@@ -9,7 +9,10 @@ from torch import Tensor
 
 from fwnet.functional import check_radius, check_rows
 from fwnet.sets.convex_set import ConvexSet, contains_by_distance, widened
+from fwnet.sets.face import Face
 from fwnet.sets.projection import support_l1
+
+MAX_STEPS = 100  # of Newton's method; usually a few
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,13 @@ class Simplex(ConvexSet):
         above = (wide > slack * cap * gauge.unsqueeze(-1)).any(-1)
         return torch.where((wide < 0).any(-1) | above, torch.inf, gauge)
 
+    def face(self, y: Tensor, z: Tensor) -> Face:
+        """Entries strictly between 0 and cap are free, with a sum that stays."""
+        cap = self._cap(z, "z")
+        rounding = 8 * torch.finfo(z.dtype).eps * cap
+        free = (z > rounding) & ((z < cap - rounding) | (cap == self.total))
+        return Face(free, free.to(z))
+
     contains = contains_by_distance
 
     def _cap(self, z: Tensor, name: str) -> float:
@@ -89,19 +99,22 @@ class Simplex(ConvexSet):
 
 
 def fill_depth(below: Tensor, cap: float, total: float) -> Tensor:
-    """Return the depth d with Σ min(max(d − below_i, 0), cap) = total, (…, 1).
+    """Return the depth d with Σ min(max(d − below_i, 0), cap) = total, (…, 1), up to rounding.
 
-    The sum is piecewise linear in d. Its bends are at below_i, where an entry begins to count, and
-    at below_i + cap, where it is full. Sorted sums of both give its value at every bend, exactly.
+    The sum is piecewise linear in d. Newton's method finds its root, in a bracket that shrinks.
     """
-    bends, order = torch.cat([below, below + cap], -1).sort(-1)
-    change = torch.where(order < below.shape[-1], 1.0, -1.0).to(below.dtype)
-    slope, moment = change.cumsum(-1), (change * bends).cumsum(-1)
-    enough = bends * slope - moment >= total
-    enough[..., -1] = True  # by a rounding it is not, where every entry is full
-    index = enough.int().argmax(-1, keepdim=True)
-    before = (index - 1).clamp(min=0)
-    at, previous = bends.gather(-1, index), bends.gather(-1, before)
-    rise = slope.gather(-1, before)
-    depth = (total + moment.gather(-1, before)) / rise.clamp(min=1)
-    return torch.where(rise >= 1, depth, at).clamp(previous, at)
+    low = torch.zeros_like(below[..., :1])
+    high = below.amax(-1, keepdim=True) + cap
+    depth = (total + below.sum(-1, keepdim=True)) / below.shape[-1]
+    rounding = 32 * torch.finfo(below.dtype).eps * total
+    for _ in range(MAX_STEPS):
+        filled = (depth - below).clamp_(0, cap)
+        excess = filled.sum(-1, keepdim=True) - total
+        if (excess.abs() <= rounding).all():
+            break
+        slope = ((filled > 0) & (filled < cap)).sum(-1, keepdim=True)
+        low, high = torch.where(excess < 0, depth, low), torch.where(excess > 0, depth, high)
+        ahead = depth - excess / slope
+        inside = (ahead > low) & (ahead < high)
+        depth = torch.where(inside, ahead, torch.where(excess == 0, depth, (low + high) / 2))
+    return depth

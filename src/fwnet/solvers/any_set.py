@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fwnet.sets import ConvexSet
+from fwnet.sets import ConvexSet, Face
 from fwnet.solvers.problem import Constrained
 from fwnet.solvers.solution import Solution, Status
 from fwnet.solvers.whitened import dot
@@ -48,6 +48,11 @@ class Shifted(ConvexSet):
     def project(self, y: Tensor) -> Tensor:
         """Return the projection on C, shifted."""
         return self.base.project(y + self.origin.to(y)) - self.origin.to(y)
+
+    def face(self, y: Tensor, z: Tensor) -> Face | None:
+        """Return the face of C."""
+        origin = self.origin.to(y)
+        return self.base.face(y + origin, z + origin)
 
     def gauge(self, z: Tensor) -> Tensor:
         """Raise: it does not follow from that of C, and no method needs it."""

@@ -15,18 +15,24 @@ def initial_atoms(x: Tensor, num_atoms: int, generator: torch.Generator) -> Tens
 
 
 def improve_atoms(
-    atoms: Tensor, codes_gram: Tensor, codes_signals: Tensor, num_sweeps: int = 1
+    atoms: Tensor,
+    codes_gram: Tensor,
+    codes_signals: Tensor,
+    num_sweeps: int = 1,
+    nonnegative: bool = False,
 ) -> Tensor:
     """min_D ½‖X − ZD‖²  s.t.  ‖d_j‖ = 1, one atom after the other, given A = ZᵀZ and B = ZᵀX.
 
     d_j ← g/‖g‖, g = B_j − Σ_{k≠j} A_jk d_k, is the exact minimizer on the sphere, so the objective
-    never increases. An atom that no code uses is not changed.
+    never increases. An atom that no code uses is not changed. With `nonnegative` the minimizer with
+    d_j ≥ 0 has max(g, 0) in place of g.
     """
     atoms = atoms.clone()
     own = codes_gram.diagonal()
     for _ in range(num_sweeps):
         for j in range(len(atoms)):
             wanted = codes_signals[j] - codes_gram[j] @ atoms + own[j] * atoms[j]
+            wanted = wanted.clamp(min=0) if nonnegative else wanted
             length = wanted.norm()
             atoms[j] = torch.where(length > 0, wanted / length, atoms[j])
     return atoms

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fwnet.functional import value_of
-from fwnet.sets import ConvexSet, LpBall
+from fwnet.sets import ConvexSet, LpBall, NonnegativeLpBall
 from fwnet.solvers.active_set import ActiveSet
 from fwnet.solvers.any_set import (
     any_set_problem,
@@ -53,6 +53,7 @@ DIGITS_OF_CODE = 1e-12  # a tolerance below this asks for digits of the code its
 # Newton's steps are found by conjugate gradients for these p, but for less than this tolerance only
 # where p is smooth.
 NEWTON_ITERATIVE, TIGHTEST_ITERATIVE, SMOOTH = (1.0001, 12.0), 5e-14, (1.12, 2.0)
+NONNEGATIVE = (1.05, 1.9)  # p of a `NonnegativeLpBall` for which the dual method is used
 CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 21
 FEWEST_ROWS = 64  # per block, however wide: fewer would not keep the machine busy
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
@@ -143,6 +144,37 @@ class Auto(BindableMethod):
         return not 1.01 <= problem.exponent <= NEWTON_ITERATIVE[1]
 
 
+@dataclass(frozen=True)
+class NonnegativeNewton(BindableMethod):
+    """Dual Newton for a `NonnegativeLpBall` with p in NONNEGATIVE; else projected gradient."""
+
+    max_steps: int = 300
+
+    def bind(self, problem: Problem, tol: float, norm_tol: float) -> Method:
+        """Return the method for this p."""
+        assert isinstance(problem, Constrained)
+        ball = problem.convex_set
+        assert isinstance(ball, NonnegativeLpBall)
+        p, radius = value_of(ball.p), value_of(ball.radius)
+        return DualNewton(problem.white, p, radius, tol, norm_tol, nonnegative=True)
+
+    def second_try(self, problem: Constrained, dtype: torch.dtype) -> BindableMethod | None:
+        """Return the method for rows whose code is not on the sphere."""
+        return ProjectedGradient()
+
+
+def _method_of(problem: Constrained) -> BindableMethod:
+    """Return the method for a set that is not an Lp ball."""
+    convex_set = problem.convex_set
+    if not has_projection(convex_set, problem.dictionary.shape[1]):
+        return FrankWolfe(step_rule=ShortStep())
+    if isinstance(convex_set, NonnegativeLpBall) and problem.same_for_all_rows:
+        first, last = NONNEGATIVE
+        if first <= value_of(convex_set.p) <= last:
+            return NonnegativeNewton()
+    return ProjectedGradient()
+
+
 METHODS: dict[str, Callable[[], BindableMethod]] = {
     "auto": Auto,
     "frank-wolfe": FrankWolfe,
@@ -228,16 +260,15 @@ def solve(
     x, dictionary, weights = checked_problem(x, dictionary, weights)
     chosen = checked_method(method)
     automatic = isinstance(chosen, Auto)
-    if automatic and not isinstance(convex_set, LpBall):
-        projects = has_projection(convex_set, dictionary.shape[1])
-        chosen = ProjectedGradient() if projects else FrankWolfe(step_rule=ShortStep())
     tol = checked_tol(tol, x.dtype)
-    limits = checked_limits(chosen, max_steps, time_limit, callback)
     n = x.shape[-1]
     x_rows, dictionary, factors = weighted(x.reshape(-1, n), dictionary, weights)
     rows = x_rows.detach() if factors is None else present(x_rows.detach(), factors)
     begin = checked_start(start, x, dictionary)
     problem = Constrained(dictionary.detach(), numbers, factors=factors, start=begin)
+    if automatic and not isinstance(convex_set, LpBall):
+        chosen = _method_of(problem)
+    limits = checked_limits(chosen, max_steps, time_limit, callback)
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
         if isinstance(convex_set, LpBall):
             solution = solve_in_its_precision(problem, rows, chosen, tol, limits)
@@ -277,14 +308,14 @@ def solve_in_its_precision(
     if dtype == torch.float32 and method.wants_float64(problem):
         problem, x = problem.to(torch.float64), x.double()
     solution = solve_rows(problem, x, method, tol, limits, dtype)
-    if not isinstance(method, Auto) or not isinstance(problem, Constrained):
+    if not isinstance(method, Auto | NonnegativeNewton) or not isinstance(problem, Constrained):
         return solution
     done = torch.tensor(
         [Status.CERTIFIED, Status.NOT_FINITE, Status.TIME_LIMIT, Status.STOPPED],
         device=x.device,
         dtype=torch.int8,
     )
-    next_method = method.second_try(problem, x.dtype)
+    next_method: BindableMethod | None = method.second_try(problem, x.dtype)
     while next_method is not None:
         index = (~torch.isin(solution.status_code, done)).nonzero().squeeze(-1)
         if not len(index):
@@ -294,7 +325,11 @@ def solve_in_its_precision(
         again = solve_rows(wide, x[index].double(), next_method, tol, shifted, dtype)
         for field in dataclasses.fields(solution):
             getattr(solution, field.name)[index] = getattr(again, field.name)
-        next_method = next_method.second_try(problem, torch.float64)
+        next_method = (
+            next_method.second_try(problem, torch.float64)
+            if isinstance(next_method, Auto)
+            else None
+        )
     return solution
 
 

@@ -17,6 +17,9 @@ a few entries have far larger weights than all others. Each of them costs one mo
 row reaches p through a sequence of decreasing exponents. With `direct` the systems are factored:
 that is slower, and solves problems that are worse conditioned. Float64 rows begin in float32: the
 first steps find a few digits only.
+
+With z ≥ 0 as well, `nonnegative`, N is the norm of max(y, 0). Rows whose code is inside that ball
+without being exact have N = 0 at the solution, where N is not smooth: they need another method.
 """
 
 import dataclasses
@@ -78,9 +81,10 @@ class DualNewton:
         tol: float,
         norm_tol: float,
         direct: bool = False,
+        nonnegative: bool = False,
     ):
         self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
-        self.direct = direct
+        self.direct, self.nonnegative = direct, nonnegative
         self.excess = self.first_excess = p - 1
         self.most_low_steps = MOST_LOW_STEPS
         while self.first_excess * PATH_RATIO < PATH_START:
@@ -168,10 +172,12 @@ class DualNewton:
         code[exact] = self._exact_code(state, exact)
         return state.target.answer(code, state.v)
 
-    @staticmethod
-    def _evaluate(given: Target, target: Target, v: Tensor, y: Tensor, excess: Tensor) -> DualState:
+    def _evaluate(
+        self, given: Target, target: Target, v: Tensor, y: Tensor, excess: Tensor
+    ) -> DualState:
         """Compute everything at v, after scaling v to the best length for its problem."""
-        norm, s, w = norm_gradient(y, (1 + 1 / excess).to(y.dtype))
+        seen = y.clamp(min=0) if self.nonnegative else y
+        norm, s, w = norm_gradient(seen, (1 + 1 / excess).to(y.dtype))
         xv = dot(target.x, v)
         bound = xv / norm
         binds = target.binds(bound)

@@ -12,8 +12,14 @@ v = argmax ⟨∇f, a_k⟩:
     blended     a − v, with the best point a in use,   γ ≤ α_v
                 unless s − z promises more             γ ≤ 1
 
-The step size γ is the root of the slope ⟨∇f(z + γd), d⟩, by secants and bisection: two
-evaluations if f is quadratic.
+    projected   accelerated gradient steps with the set's projection instead of its oracle
+
+The last is not a Frank-Wolfe method, but has the same gap. It is the fastest where the solution is
+on a curved face, such as low-rank matrices in a `SchattenBall`. Its step size is that of f along
+the step, halved until f falls as it should.
+
+The step size γ of the others is the root of the slope ⟨∇f(z + γd), d⟩, by secants and bisection:
+two evaluations if f is quadratic.
 """
 
 from __future__ import annotations
@@ -29,7 +35,7 @@ from fwnet.checks import check_integer
 from fwnet.sets import ConvexSet
 from fwnet.solvers.whitened import dot
 
-Variant = Literal["plain", "away", "pairwise", "blended"]
+Variant = Literal["plain", "away", "pairwise", "blended", "projected"]
 
 SEARCHES = 24  # evaluations of a line search
 FLAT = 1e-3  # it ends at this share of the first slope
@@ -103,9 +109,10 @@ def minimize(
     Args:
         f: A function from points (rows, m) to values (rows,), differentiable by autograd. Each
             value depends on its own row alone. It may be the result of `torch.compile`.
-        convex_set: C; only `lmo` and `contains` are used.
+        convex_set: C; only `lmo` and `contains` are used, with "projected" also `project`.
         start: Points of C, (…, m).
-        variant: "plain", "away", "pairwise" or "blended" (default; see the top of this file).
+        variant: "plain", "away", "pairwise", "blended" (default) or "projected" (see the top of
+            this file).
         tol: A row is finished when its gap is at most tol (default 1e-6).
         max_steps: The largest number of steps (default 1000).
         max_points: The largest number of points a_k per row, which bounds the memory; beyond it
@@ -127,7 +134,8 @@ def minimize(
     check_integer("max_steps", max_steps, least=0)
     most = rows.shape[-1] + 1 if max_points is None else check_integer("max_points", max_points, 2)
     z = rows
-    held = _Held(z, most)
+    held = None if variant == "projected" else _Held(z, most)
+    ahead = _Ahead(z) if held is None else None
     num_steps = torch.zeros(len(z), dtype=torch.int32, device=z.device)
     with torch.no_grad():
         for step in range(max_steps + 1):
@@ -139,6 +147,11 @@ def minimize(
             stop = callback is not None and callback(told)
             if stop or step == max_steps or not active.any():
                 break
+            if ahead is not None:
+                z = torch.where(active, ahead.step(f, convex_set, z, gradient, oracle), z)
+                num_steps += active.squeeze(-1).int()
+                continue
+            assert held is not None
             move = held.move(variant, z, gradient, oracle, gap)
             size = _line_search(f, z, value, move, dot(gradient, move.direction), active)
             z = z + size * move.direction
@@ -255,6 +268,51 @@ class _Held:
     def _point(self, slot: Tensor) -> Tensor:
         index = slot.unsqueeze(-1).expand(-1, 1, self.points.shape[-1])
         return self.points.gather(1, index).squeeze(1)
+
+
+class _Ahead:
+    """Accelerated projected gradient steps: y = z + β(z − z_before), z = P(y − ∇f(y)/L)."""
+
+    def __init__(self, start: Tensor):
+        self.y = start
+        self.momentum = torch.ones_like(start[:, :1])
+        self.bend = torch.zeros_like(self.momentum)  # L, a bound on the curvature; 0: unknown
+
+    def step(
+        self,
+        f: Callable[[Tensor], Tensor],
+        convex_set: ConvexSet,
+        z: Tensor,
+        gradient: Tensor,
+        oracle: Tensor,
+    ) -> Tensor:
+        """Return the next z; L grows until f is below its quadratic bound there."""
+        if not self.bend.any():
+            probe = (oracle - z) * FLAT
+            _, there = _evaluate(f, z + probe)
+            self.bend = dot(there - gradient, probe).abs() / _divisor(dot(probe, probe))
+        tiny = torch.finfo(z.dtype).tiny
+        self.bend = (0.9 * self.bend).clamp(min=tiny)
+        value, slope = _evaluate(f, self.y)
+        rounding = 8 * torch.finfo(z.dtype).eps * (1 + value.abs())
+        for _ in range(SEARCHES):
+            new = convex_set.project(self.y - slope / self.bend)
+            d = new - self.y
+            bound = value + (dot(slope, d) + 0.5 * self.bend * dot(d, d)).squeeze(-1)
+            above = ~(_evaluate(f, new)[0] <= bound + rounding)
+            if not above.any():
+                break
+            self.bend = torch.where(above.unsqueeze(-1), 2 * self.bend, self.bend)
+        momentum = (1 + (1 + 4 * self.momentum.square()).sqrt()) / 2
+        against = dot(self.y - new, new - z) > 0
+        beta = torch.where(against, 0.0, (self.momentum - 1) / momentum)
+        self.momentum = torch.where(against, 1.0, momentum)
+        self.y = new + beta * (new - z)
+        return new
+
+
+def _divisor(value: Tensor) -> Tensor:
+    return torch.where(value > 0, value, 1.0)
 
 
 def _evaluate(f: Callable[[Tensor], Tensor], z: Tensor) -> tuple[Tensor, Tensor]:

@@ -59,6 +59,11 @@ class Problem(ABC):
             return whiten(self.dictionary, given_in)
         return whiten(self.factors.unsqueeze(-1) * self.dictionary, given_in)
 
+    @cached_property
+    def gram(self) -> Tensor:
+        """DᵀD, without regard to the factors."""
+        return self.dictionary.T @ self.dictionary
+
     @property
     def same_for_all_rows(self) -> bool:
         """Whether there are no factors and no initial codes."""
