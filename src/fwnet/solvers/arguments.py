@@ -17,7 +17,7 @@ def checked_problem(
     x: Tensor, dictionary: Tensor | None, weights: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return x, D (the identity for None) and weights; raise if they do not fit together."""
-    check_tensor("x", x)
+    check_tensor("x", x, floating_point=False)
     if x.dtype not in TOL:
         raise TypeError(f"x must be float32 or float64, got {x.dtype}")
     if x.ndim == 0:
