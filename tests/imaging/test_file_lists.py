@@ -1,5 +1,6 @@
 """Which files are meant, and where they go."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,22 @@ def test_a_place_is_given_once(folder):
     first, second, place = Path("photos/a.jpg"), Path("photos/sub/a.jpg"), Path("out/a.jpg")
     assert jobs[1].problem == f"{second} would go to {place}, as {first} does"
     assert pairs(["x.png", "./x.png", "x.*"], "out") == [("x.png", "out/x.png")]
+
+
+def test_folders_that_cannot_be_listed_are_named(folder, monkeypatch):
+    """The others are not passed over, and "no images" is not said of what nobody has seen."""
+    scandir = os.scandir
+
+    def failing(path):
+        if Path(path) in (Path("photos/sub"), Path("empty")):
+            raise OSError(24, "Too many open files", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", failing)
+    message = "cannot be read: Too many open files"
+    assert problems(["empty"], "out") == [f"empty {message}"]
+    assert problems(["photos"], "out") == [f"photos/sub {message}"]
+    assert Path("out/a.jpg") in [job.place for job in list_jobs(["photos"], "out")]
 
 
 def test_what_has_no_images(folder):

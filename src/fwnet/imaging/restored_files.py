@@ -276,20 +276,27 @@ def _find(text: str, target: Path, alone: bool, skipped: list[Path]) -> Iterator
         if not _is_folder(path):
             yield Job(path, target / _written_name(path).name)
             continue
-        files = [file.relative_to(path) for file in _files_below(path, target)]
+        unlisted: list[OSError] = []
+        files = [file.relative_to(path) for file in _files_below(path, target, unlisted.append)]
+        for error in unlisted:
+            folder = Path(error.filename)
+            yield Job(folder, target, f"{folder} cannot be read: {error.strerror}")
         images = [file for file in files if is_readable_suffix(file)]
         skipped += (file for file in files if not is_readable_suffix(file))
-        if not images:
+        if not images and not unlisted:
             yield Job(path, target, f"{path} has no images in it")
         base = target if alone else target / resolved(path).name
         for file in images:
             yield Job(path / file, base / _written_name(file))
 
 
-def _files_below(folder: Path, target: Path) -> Iterator[Path]:
-    """Yield the files of a folder, sorted, without hidden ones, sidecars and earlier results."""
+def _files_below(folder: Path, target: Path, report: Callable[[OSError], None]) -> Iterator[Path]:
+    """Yield the files of a folder, sorted, without hidden ones, sidecars and earlier results.
+
+    `report` is called for folders that cannot be listed.
+    """
     results = resolved(target)
-    for root, folders, names in os.walk(folder):
+    for root, folders, names in os.walk(folder, onerror=report):
         here = Path(root)
         folders[:] = sorted(
             name
