@@ -323,7 +323,7 @@ class InputConformance(BadInput):
             (("--p", "1", "--fixed-p"), "p must be > 1 and finite"),
             (("--learning-rate", "-1"), "learning_rate must be a number > 0, got -1.0"),
             (("--batch-size", "0"), "batch_size must be an integer >= 1, got 0"),
-            (("--config", "none.toml"), "cannot read none.toml"),
+            (("--config", "none.toml"), "none.toml does not exist"),
             (("--data", "nowhere"), "expected a folder of images, got nowhere"),
             (("--precision", "fp8"), "Invalid value for '--precision'"),
             (("--device", "tpu"), "device is not available here: expected auto"),

@@ -110,7 +110,7 @@ def test_codes_that_are_worse_than_zeros_are_announced(pairs, tmp_path):
         (("--p", "inf", "--fixed-p"), "a fixed p must be > 1 and finite, got inf"),
         (("--validation", "2"), "validation must be in [0, 1), got 2.0"),
         (("--batch-size", "10000"), "batch_size must be at most the 540 rows"),
-        (("--config", "none.toml"), "cannot read none.toml"),
+        (("--config", "none.toml"), "none.toml does not exist"),
         (("--dictionary", "none.npy"), "none.npy does not exist"),
         (("--optimizer", "lion"), "Invalid value for '--optimizer'"),
     ],

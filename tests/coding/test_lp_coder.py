@@ -293,7 +293,8 @@ def test_codes_on_other_sets(dictionary, samples, tmp_path):
         coder = clone(LpCoder(dictionary, convex_set=convex_set)).fit(samples)
         codes = coder.transform(samples)
         expected = solve(torch.from_numpy(samples), torch.from_numpy(dictionary.T), convex_set).code
-        np.testing.assert_allclose(codes, expected.numpy(), atol=1e-7)
+        # Two codes with gaps of 1e-10·½‖x‖² may differ by about the root of that.
+        np.testing.assert_allclose(codes, expected.numpy(), atol=1e-4)
         coder.save(tmp_path / "coder.safetensors")
         again = LpCoder.load(tmp_path / "coder.safetensors")
         np.testing.assert_array_equal(again.transform(samples), codes)

@@ -15,8 +15,7 @@ with w = (|y|/N)^(q−2) are well conditioned in these coordinates unless p is n
 conjugate-gradient steps in float32 give the direction, whatever the precision of the rest. Near 1
 a few entries have far larger weights than all others. Each of them costs one more step, and every
 row reaches p through a sequence of decreasing exponents. With `direct` the systems are factored:
-that is slower, and solves problems that are worse conditioned. Float64 rows begin in float32: the
-first steps find a few digits only.
+that is slower, and solves problems that are worse conditioned.
 
 With z ≥ 0 as well, `nonnegative`, N is the norm of max(y, 0). Rows whose code is inside that ball
 without being exact have N = 0 at the solution, where N is not smooth: they need another method.
@@ -44,10 +43,6 @@ PATH_START, PATH_RATIO = 0.4, 2.0
 PATH_TOL = 0.05  # the tolerance for all exponents of the path but the last
 MAX_HALVINGS = 30
 CONJUGATE_STEPS = (2, 3, 4, 5, 6, 8, 10, 14, 20, 25, 30, 40)  # per Newton step
-# The first steps are in float32, until this share of the rows has these tolerances, or for this
-# number of steps and one more for each exponent of the path.
-LOW_TOLS, LOW_SHARE, MOST_LOW_STEPS = (1e-6, 1e-5), 0.75, 4
-LEAST_LOW = 0.01  # p − 1: the powers of smaller ones need digits from the start
 MOST_STEPS = 40  # with conjugate gradients; what is left then needs direct steps
 
 
@@ -55,8 +50,7 @@ MOST_STEPS = 40  # with conjugate gradients; what is left then needs direct step
 class DualState(RowState):
     """The dual iterate and everything computed from it."""
 
-    given: Target  # in the precision of the data
-    target: Target  # the same, at first in float32
+    target: Target
     v: Tensor  # (rows, k), at its best length
     y: Tensor  # Vᵀv, (rows, m)
     norm: Tensor  # N, (rows, 1)
@@ -86,26 +80,20 @@ class DualNewton:
         self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
         self.direct, self.nonnegative = direct, nonnegative
         self.excess = self.first_excess = p - 1
-        self.most_low_steps = MOST_LOW_STEPS
         while self.first_excess * PATH_RATIO < PATH_START:
             self.first_excess *= PATH_RATIO
-            self.most_low_steps += 1
         self._low = white.to(torch.float32)
 
     def init(self, x: Tensor) -> DualState:
         """Start from the code z of least L2 norm: project its y = sign(z)|z|^(p−1) onto V."""
-        given = Target.of(x, self.radius, self.white.to(x.dtype))
-        begins_low = not self.direct and self.excess >= LEAST_LOW
-        target = given.to(torch.float32) if begins_low else given
+        target = Target.of(x, self.radius, self.white.to(x.dtype))
         z = target.white.analyze(target.x)
         v = target.white.synthesize(z.sign() * z.abs().pow(self.first_excess))
         excess = torch.full_like(target.radius, self.first_excess, dtype=torch.float64)
-        return self._evaluate(given, target, v, target.white.analyze(v), excess)
+        return self._evaluate(target, v, target.white.analyze(v), excess)
 
     def step(self, state: DualState, index: int) -> DualState:
         """Take a Newton step with a line search, at the next exponent where it is time for it."""
-        if self._is_low(state) and self._is_time_for_digits(state, index):
-            state = self._with_all_digits(state)
         state = self._with_next_exponent(state)
         if not self.direct:
             return self._moved(state, self._iterative_direction(state, index), index)
@@ -129,24 +117,8 @@ class DualNewton:
             return state
         part = state if len(rows) == len(ready) else state.select(rows)
         excess = (part.excess / PATH_RATIO).clamp(min=self.excess)
-        ahead = self._evaluate(part.given, part.target, part.v, part.y, excess)
+        ahead = self._evaluate(part.target, part.v, part.y, excess)
         return ahead if part is state else state.put(rows, ahead)
-
-    @staticmethod
-    def _is_low(state: DualState) -> bool:
-        return state.v.dtype != state.given.x.dtype
-
-    def _is_time_for_digits(self, state: DualState, index: int) -> bool:
-        """Return whether most rows are solved as far as float32 goes, or take long."""
-        solved = self._solved(state, *LOW_TOLS) & self._at_the_end(state)
-        return index >= self.most_low_steps or bool(solved.double().mean() >= LOW_SHARE)
-
-    def _with_all_digits(self, state: DualState) -> DualState:
-        """Go on in the precision of the data."""
-        given = state.given
-        v = state.v.to(given.x.dtype)
-        ahead = self._evaluate(given, given, v, given.white.analyze(v), state.excess)
-        return dataclasses.replace(ahead, steps=state.steps)
 
     def _at_the_end(self, state: DualState) -> Tensor:
         return (state.excess <= self.excess).squeeze(-1)
@@ -159,22 +131,16 @@ class DualNewton:
         """Return which rows have a small gap or norm_gap, or are left to direct steps."""
         if not self.direct and state.steps >= MOST_STEPS:
             return torch.ones_like(state.binds.squeeze(-1))
-        if self._is_low(state):
-            return torch.zeros_like(state.binds.squeeze(-1))
         return self._solved(state, self.tol, self.norm_tol) & self._at_the_end(state)
 
     def answer(self, state: DualState) -> tuple[Tensor, Tensor]:
         """Return c·s where the constraint binds, else the exact code."""
-        if self._is_low(state):
-            state = self._with_all_digits(state)
         code = state.target.radius * state.s
         exact = (~state.binds).squeeze(-1).nonzero().squeeze(-1)
         code[exact] = self._exact_code(state, exact)
         return state.target.answer(code, state.v)
 
-    def _evaluate(
-        self, given: Target, target: Target, v: Tensor, y: Tensor, excess: Tensor
-    ) -> DualState:
+    def _evaluate(self, target: Target, v: Tensor, y: Tensor, excess: Tensor) -> DualState:
         """Compute everything at v, after scaling v to the best length for its problem."""
         seen = y.clamp(min=0) if self.nonnegative else y
         norm, s, w = norm_gradient(seen, (1 + 1 / excess).to(y.dtype))
@@ -187,7 +153,7 @@ class DualNewton:
         pull = torch.where(binds, target.radius, length * norm)
         gradient = torch.addcmul(-target.x, vs, pull).addcmul_(metric_v, length * binds)
         scaled = v * length, y * length, norm * length
-        return DualState(given, target, *scaled, s, w, vs, gradient, bound, binds, excess)
+        return DualState(target, *scaled, s, w, vs, gradient, bound, binds, excess)
 
     def _solved(self, state: DualState, tol: float, norm_tol: float) -> Tensor:
         squared = state.gradient.square()
@@ -275,7 +241,7 @@ class DualNewton:
         slope = dot(state.gradient, d)
         before = self._objective(state)
         rounding = 8 * torch.finfo(d.dtype).eps * before.abs()
-        ahead = self._evaluate(state.given, state.target, state.v + d, state.y + dy, state.excess)
+        ahead = self._evaluate(state.target, state.v + d, state.y + dy, state.excess)
         # A row whose lower bound exceeds c changes its problem: accept the step.
         fine = self._objective(ahead, state.binds) <= before + 1e-4 * slope + rounding
         fine |= ahead.binds & ~state.binds
@@ -288,7 +254,7 @@ class DualNewton:
             size /= 2
             part = state.select(rows)
             v, y = part.v + size * d[rows], part.y + size * dy[rows]
-            trial = self._evaluate(part.given, part.target, v, y, part.excess)
+            trial = self._evaluate(part.target, v, y, part.excess)
             good = self._objective(trial, part.binds) <= (
                 before[rows] + 1e-4 * size * slope[rows] + rounding[rows]
             )
