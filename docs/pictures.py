@@ -40,7 +40,7 @@ PAGES = {
     "generated/fwnet.solve.html": "site_solve.jpg",
 }
 SIZE = 1280, 1000
-EXPLORE_SIZE = 1100, 1125
+EXPLORE_SIZE = 1100, 1045
 SCHEMES = {"light": 1, "dark": 0}  # Chromium's numbers
 
 
