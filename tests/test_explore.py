@@ -1,6 +1,7 @@
 import html
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ def small_map():
     """Few balls and few rounds: what is tested is the page, not the search."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fwnet.coding.ball_search.GRID", (0.8, 0.65, 0.5))
-        patch.setattr("fwnet.explore.EXPONENTS", (1.0, 2.0))
+        patch.setattr("fwnet.explore.EXPONENTS", (1.0, 3.0))
         patch.setattr("fwnet.explore.RADIUS_FACTORS", (0.25, 0.5, 1.0))
         patch.setattr("fwnet.explore.ROUNDS", 2)
         yield
@@ -44,11 +45,10 @@ def found(tmp_path_factory):
 
 
 def test_the_map_and_the_ball(found):
-    exponents = sorted({1.0, 2.0, found.learned.p})
-    assert [cell.p for cell in found.cells] == [p for p in exponents for _ in range(3)]
+    assert [cell.p for cell in found.cells] == [1.0] * 3 + [found.learned.p] * 3 + [3.0] * 3
     relative = [cell.relative / found.cells[2].relative for cell in found.cells]
-    assert relative == pytest.approx([0.25, 0.5, 1.0] * len(exponents))
-    dense = [cell for cell in found.cells if cell.p == 2]
+    assert relative == pytest.approx([0.25, 0.5, 1.0] * 3)
+    dense = found.cells[3:6]
     assert dense[0].error > dense[2].error  # too small a ball
     assert found.cells[0].nonzeros < dense[0].nonzeros
     assert all(cell.certified == 1 for cell in found.cells)
@@ -58,11 +58,12 @@ def test_the_map_and_the_ball(found):
     assert (found.num_rows, found.num_used, found.num_left_out) == (ROWS, 60, 0)
 
 
-def test_the_learned_ball_is_a_cell_of_the_map(found, tmp_path):
+def test_the_learned_ball_is_a_cell_of_the_map_and_has_its_row(found, tmp_path):
+    """Its row is shown even if other cells of the same p have lower errors in the map."""
     cell = found.recommended
-    assert cell in found.cells
     assert (cell.p, cell.radius) == pytest.approx((found.learned.p, found.learned.radius))
-    write_page(found, tmp_path / "page.html")
+    others = [replace(other, error=0.01 * cell.error) for other in found.cells if other != cell]
+    write_page(replace(found, cells=[*others[:5], cell, *others[5:]]), tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     bold = re.findall(r"<tr style=font-weight:bold><td>([\d.]+)<td>([\d.]+)", text)
     assert bold == [(f"{cell.p:.3g}", f"{cell.radius:.3g}")]
