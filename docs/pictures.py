@@ -1,8 +1,9 @@
 """Make the pictures of the README and of the guide.
 
-python docs/pictures.py         # the first figures of some examples of the gallery
-python docs/pictures.py photos  # six photos with the noise of a simulated camera, and without
-python docs/pictures.py site    # screenshots of the site that `make docs` built (needs chromium)
+python docs/pictures.py          # the first figures of some examples of the gallery
+python docs/pictures.py photos   # six photos with the noise of a simulated camera, and without
+python docs/pictures.py site     # screenshots of the site that `make docs` built (needs chromium)
+python docs/pictures.py explore  # screenshots of the page of `fwnet explore` (needs chromium)
 """
 
 import io
@@ -16,11 +17,14 @@ import matplotlib as mpl
 
 mpl.use("agg")
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from PIL import Image
 from skimage import color, data
+from sklearn.feature_extraction.image import extract_patches_2d
 
 import fwnet
+from fwnet.explore import explore, write_page
 from fwnet.restoration import shots
 
 PROJECT = Path(__file__).parents[1]
@@ -50,6 +54,7 @@ CROPS = {  # top and left
 }
 SIDE = 190  # of a crop
 SIZE = 1280, 1000
+EXPLORE_SIZE = 1100, 1045
 SCHEMES = {"light": 1, "dark": 0}  # Chromium's numbers
 
 
@@ -81,28 +86,44 @@ def show_photos() -> None:
     sheet.save(IMAGES / "six_photos.jpg", quality=90)
 
 
-def screenshot(page: str, scheme: str) -> Image.Image:
-    """Return the top of a page of the site in the light or dark theme."""
+def screenshot(page: Path, scheme: str, size: tuple[int, int]) -> Image.Image:
+    """Return the top of a page in the light or dark theme."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "page.png"
-        address = (PROJECT / "build" / "docs" / page).as_uri()
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-        options += [f"--window-size={SIZE[0]},{SIZE[1]}", f"--screenshot={place}"]
+        options += [f"--window-size={size[0]},{size[1]}", f"--screenshot={place}"]
         options += [f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}"]
-        subprocess.run(["chromium", *options, address], check=True, capture_output=True)
+        subprocess.run(["chromium", *options, page.as_uri()], check=True, capture_output=True)
         return Image.open(place).convert("RGB")
 
 
+def show_both(page: Path, picture: str, size: tuple[int, int], width: int) -> None:
+    """Put the light and the dark screenshot of a page side by side, each of a width."""
+    height = size[1] * width // size[0]
+    both = Image.new("RGB", (2 * width, height))
+    for index, scheme in enumerate(SCHEMES):
+        part = screenshot(page, scheme, size).resize((width, height), Image.Resampling.LANCZOS)
+        both.paste(part, (index * width, 0))
+    both.save(IMAGES / picture, quality=80)
+
+
 def show_site() -> None:
-    """Put the light and the dark screenshot of each page side by side."""
-    width, height = (side * 4 // 9 for side in SIZE)
+    """Show pages of the site."""
     for page, picture in PAGES.items():
-        both = Image.new("RGB", (2 * width, height))
-        for index, scheme in enumerate(SCHEMES):
-            part = screenshot(page, scheme).resize((width, height), Image.Resampling.LANCZOS)
-            both.paste(part, (index * width, 0))
-        both.save(IMAGES / picture, quality=80)
+        show_both(PROJECT / "build" / "docs" / page, picture, SIZE, SIZE[0] * 4 // 9)
+
+
+def show_explore() -> None:
+    """Show the page of `fwnet explore` for 4,000 patches of a photo, without their means."""
+    patches = extract_patches_2d(data.camera() / 255, (8, 8), max_patches=4000, random_state=0)
+    rows = patches.reshape(len(patches), -1)
+    with tempfile.TemporaryDirectory() as folder:
+        file, page = Path(folder) / "patches.npy", Path(folder) / "explore.html"
+        np.save(file, rows - rows.mean(1, keepdims=True))
+        write_page(explore(file, device="cpu"), page)
+        show_both(page, "explore.jpg", EXPLORE_SIZE, 600)
 
 
 if __name__ == "__main__":
-    {"site": show_site, "photos": show_photos}.get("".join(sys.argv[1:]), draw_figures)()
+    works = {"site": show_site, "photos": show_photos, "explore": show_explore}
+    works.get("".join(sys.argv[1:]), draw_figures)()

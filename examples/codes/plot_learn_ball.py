@@ -42,11 +42,11 @@ for level, color in ((0.03, "C0"), (0.3, "C1")):
     left.axvspan(*learned.radius_interval, color=color, alpha=0.15)
 left.axvline(2.0, color="0.5", linestyle=":")
 right.axvline(1 / 1.5, color="0.5", linestyle=":", label="truth")
-left.set(xlabel="radius, at the best p", ylabel="held-out error by the least")
-left.set(xlim=(1.7, 2.6), ylim=(0.98, 1.3), title="the radius")
+left.set(xlabel="radius, at the best p", ylabel="held-out error ÷ smallest held-out error")
+left.set(xlim=(1.7, 2.6), ylim=(0.98, 1.3), title="the radius (shaded: 95 % interval)")
 ticks = [1, 1.2, 1.5, 2, 3, 5]
 right.set(xlabel="p, each at its best radius", xticks=[1 / t for t in ticks], xticklabels=ticks)
-right.set(ylim=(0.99, 1.15), title="p")
+right.set(ylim=(0.99, 1.15), title="p (shaded: 95 % interval)")
 right.invert_xaxis()
 for axis in (left, right):
     axis.legend(frameon=False)
@@ -55,5 +55,5 @@ plt.show()
 
 # %%
 # A radius that is too small misses the signals, and the error rises steeply; one that is too large
-# only lets more noise in, and the curve levels off. With much noise the minimum is flat: the
-# shaded intervals are wide, and the doubts say so.
+# only lets more noise in, and the curve levels off. Shaded is the interval of 95 %. With much noise
+# the minimum is flat: the interval is wide, and the doubts say so.

@@ -2,6 +2,7 @@
 
 import html
 import math
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from fwnet.checks import check_integer
 from fwnet.coding import EncodeError, LearnedBall, learn_ball
 from fwnet.coding.array_files import open_rows, read_dictionary
 from fwnet.coding.ball_search import (
+    LARGEST_SAMPLE,
     WIDEST_NORMS,
     BallSearch,
     held_out_errors,
@@ -71,8 +73,9 @@ class Exploration:
         data: The file.
         num_rows: Rows of the file.
         num_used: Rows of the sample.
+        num_left_out: Rows of the file that hold NaN or infinity.
         dictionary: D, (n, m), given or learned.
-        was_given: Whether it was given.
+        given: The file that it was read from; None if it was learned.
         norms: 10th and 90th percentile of the norms of the signals.
         normalized: Whether every signal was divided by its norm.
         cells: The map.
@@ -82,12 +85,19 @@ class Exploration:
     data: Path
     num_rows: int
     num_used: int
+    num_left_out: int
     dictionary: Tensor
-    was_given: bool
+    given: Path | None
     norms: tuple[float, float]
     normalized: bool
     cells: list[Cell]
     learned: LearnedBall
+
+    @property
+    def recommended(self) -> Cell:
+        """The cell of the learned ball."""
+        own = [cell for cell in self.cells if cell.p == self.learned.p]
+        return min(own, key=lambda cell: abs(cell.radius - self.learned.radius))
 
 
 def explore(
@@ -115,8 +125,14 @@ def explore(
         progress: Called after every step.
     """
     check_integer("rows", rows, 8)
+    if dictionary is not None and components is not None:
+        raise EncodeError(
+            f"components is for a dictionary that is learned: expected none with {dictionary}, "
+            f"got {components}"
+        )
     file, place = open_rows(data), choose_device(device)
-    sample = torch.from_numpy(_sample(data, rows, seed)).to(place)
+    values, num_left_out = _sample(data, rows, seed)
+    sample = torch.from_numpy(values).to(place)
     norms = np.quantile(sample.norm(dim=1).cpu(), (0.1, 0.9)).tolist()
     if normalize is None:
         normalize = norm_spread(sample) > WIDEST_NORMS
@@ -131,33 +147,42 @@ def explore(
         atoms = _learned_dictionary(sample[len(sample) // 2 :], held, components, seed, progress)
     learned = learn_ball(held, atoms, seed=seed, progress=_stage("the best ball", progress))
     cells = _map(held[:MAP_ROWS], atoms, learned, seed, progress)
-    given, (low, high) = dictionary is not None, norms
     return Exploration(
-        data, file.num_rows, len(sample), atoms, given, (low, high), normalize, cells, learned
+        data=data,
+        num_rows=file.num_rows,
+        num_used=len(sample),
+        num_left_out=num_left_out,
+        dictionary=atoms,
+        given=dictionary,
+        norms=(norms[0], norms[1]),
+        normalized=normalize,
+        cells=cells,
+        learned=learned,
     )
 
 
-def _sample(data: Path, count: int, seed: int) -> np.ndarray:
-    """Return random rows of a file in float64; raise if they are not finite or too few."""
+def _sample(data: Path, count: int, seed: int) -> tuple[np.ndarray, int]:
+    """Return random finite rows of a file in float64, and how many rows are not finite."""
     file = open_rows(data)
-    generator = np.random.default_rng(seed)
-    chosen = np.sort(generator.permutation(file.num_rows)[:count])
+    places = np.random.default_rng(seed).permutation(file.num_rows)  # the first are taken
     size = max(1, READ_ENTRIES // file.num_columns)
-    parts = []
+    found, order, num_finite = np.empty((0, file.num_columns)), places[:0], 0
     for index, shard in enumerate(file.shards(0, size)):
-        inside = chosen[(chosen >= index * size) & (chosen < (index + 1) * size)]
-        parts.append(shard[inside - index * size].astype(np.float64))
-    found = generator.permutation(np.concatenate(parts))
-    if not np.isfinite(found).all():
-        raise EncodeError(f"{data} must hold finite numbers, got NaN or infinity")
-    if len(found) < 8 or file.num_columns < 2:
+        finite = np.isfinite(shard).all(1)
+        num_finite += int(finite.sum())
+        order = np.concatenate([order, places[index * size :][: len(shard)][finite]])
+        first = np.argsort(order)[:count]
+        found, order = np.concatenate([found, shard[finite]])[first], order[first]
+    if not num_finite:
+        raise EncodeError(f"{data} must hold finite numbers, got NaN or infinity in every row")
+    if num_finite < 8 or file.num_columns < 2:
         raise EncodeError(
-            f"{data} must have at least 8 rows and 2 columns, got {file.num_rows} × "
+            f"{data} must have at least 8 finite rows and 2 columns, got {num_finite} × "
             f"{file.num_columns}"
         )
     if not found.any():
         raise EncodeError(f"{data} must hold numbers other than 0")
-    return np.ascontiguousarray(found)
+    return found, file.num_rows - num_finite
 
 
 def _learned_dictionary(
@@ -180,14 +205,18 @@ def _learned_dictionary(
 def _map(
     x: Tensor, dictionary: Tensor, learned: LearnedBall, seed: int, progress: ProgressCallback
 ) -> list[Cell]:
-    """Return cells around the learned ball: for every p, radii relative to exact codes."""
+    """Return cells around the learned ball, itself one of them.
+
+    For every p there are the same radii, relative to exact codes.
+    """
     folds = random_folds(x.shape[1], keyed_generator(seed, "folds")).to(x.device)
     search = BallSearch(x, dictionary, folds)
     variance = float(x.var(0, correction=0).mean()) or math.inf
     report = _stage("the map", progress)
     center = learned.radius / 2.0 ** search.unit(1 / learned.p)
+    exponents = sorted({*EXPONENTS, learned.p})
     cells = []
-    for p in EXPONENTS:
+    for p in exponents:
         unit = 2.0 ** search.unit(1 / p)
         for relative in (factor * center for factor in RADIUS_FACTORS):
             radius = relative * unit
@@ -206,7 +235,7 @@ def _map(
                     float(solution.binds.double().mean()),
                 )
             )
-            report(len(cells), len(EXPONENTS) * len(RADIUS_FACTORS))
+            report(len(cells), len(exponents) * len(RADIUS_FACTORS))
     return cells
 
 
@@ -236,15 +265,32 @@ def recommendation(found: Exploration) -> list[str]:
     wide = [doubt for doubt in ball.doubts if "may be anything" in doubt]
     closely = " They do not tell more closely: other balls of this range serve as well."
     lines.append(
-        f"The data allow p from {low_p:.2f} to {high_p:.2f} and a radius from {low:.3g} to "
-        f"{high:.3g}.{closely if wide else ''}"
+        f"For this dictionary the data allow p from {low_p:.2f} to {high_p:.2f} and a radius from "
+        f"{low:.3g} to {high:.3g}.{closely if wide else ''}"
     )
+    if found.given is not None:
+        lines.append(
+            f"If {found.given} was learned from these rows, the interval is too narrow and p is "
+            "biased: explore rows that it was not learned from."
+        )
+    if found.num_left_out:
+        lines.append(
+            f"Rows left out because they hold NaN or infinity: {found.num_left_out:,} of "
+            f"{found.num_rows:,}."
+        )
     if found.normalized:
         lines.append(
             f"Norms of the signals are between {found.norms[0]:.3g} and {found.norms[1]:.3g} (10th "
-            "and 90th percentile). Every signal was divided by its norm; divide yours as well."
+            "and 90th percentile). Every signal was divided by its norm; divide yours as well: the "
+            "page says how, under Next."
         )
-    lines += [f"Doubt: {doubt}." for doubt in ball.doubts if doubt not in wide]
+    others = [doubt for doubt in ball.doubts if doubt not in wide]
+    lines += [f"Doubt: {doubt}." for doubt in others]
+    if others and ball.error < ball.variance:
+        lines.append(
+            "With a doubt, p and radius still predict held-out entries best, but do not read p as "
+            "a property of the data (docs/learning_p.md, Doubts)."
+        )
     sparse, best = (
         min(cells, key=lambda cell: cell.error)
         for cells in ([cell for cell in found.cells if cell.p == 1], found.cells)
@@ -260,39 +306,41 @@ def recommendation(found: Exploration) -> list[str]:
     return lines
 
 
-def write_page(found: Exploration, output: Path) -> None:
-    """Write the page, whole or not at all."""
+def write_page(found: Exploration, output: Path, saved: Path | None = None) -> None:
+    """Write the page, whole or not at all. `saved`: where the dictionary is saved."""
     n, m = found.dictionary.shape
-    source = "given" if found.was_given else "learned from the other half of the sample"
+    source = "given" if found.given else "learned from the other half of the sample"
     lead = (
         f"{found.data.name}: {found.num_used:,} of {found.num_rows:,} rows of {n} columns; "
         f"dictionary of {m} atoms, {source}. fwnet {fwnet.__version__}"
     )
     items = "".join(f"<li>{html.escape(line)}</li>" for line in recommendation(found))
-    error = "Held-out error by the variance: 0 is perfect, 1 is no better than the mean"
+    error = "Held-out error ÷ variance: 0 is perfect, 1 is no better than the mean"
     used = "Share of the entries of a code that are not 0"
     parts = [
         f"<h2>Recommendation</h2><ul>{items}</ul>",
         f"<h2>Held-out error</h2><p>{_about_error()}</p>{_heat_map(found, 'error', error)}",
         f"<h2>Sparsity</h2>{_heat_map(found, 'nonzeros', used)}",
         f"<h2>The best radius for each p</h2>{_table(found)}",
-        f"<h2>Next</h2><p>{_next(found)}</p>",
+        f"<h2>Next</h2>{_next(found, saved)}",
     ]
     write_whole(output, page("fwnet explore", "Which p, which radius?", lead, "\n".join(parts)))
 
 
 def _about_error() -> str:
     return (
-        "A quarter of the entries of each signal is hidden, the others are coded, and the hidden "
-        "ones are predicted from the code. Balls on the left are too small to follow the signals, "
-        "those on the right follow the noise. The ring marks the best cell."
+        "The columns are divided at random into four parts. Each part is hidden once: the other "
+        "entries are coded, and the hidden ones are predicted from the code. Balls on the left "
+        "are too small to follow the signals, those on the right follow the noise. The ring marks "
+        f"the p and the radius named above. They were chosen with at most {LARGEST_SAMPLE} rows; "
+        f"the map shows at most {MAP_ROWS} of them, so another cell may have a lower error."
     )
 
 
 def _heat_map(found: Exploration, name: str, title: str) -> str:
     """Draw one number of every cell, by p and relative radius."""
     values = np.array([getattr(cell, name) for cell in found.cells])
-    table = values.reshape(len(EXPONENTS), len(RADIUS_FACTORS))
+    table = values.reshape(-1, len(RADIUS_FACTORS))
     logs = name == "error"
     low = max(values.min(), 1e-6)
     norm = LogNorm(low, max(min(values.max(), 3.0), 2 * low)) if logs else Normalize(0, 1)
@@ -303,15 +351,15 @@ def _heat_map(found: Exploration, name: str, title: str) -> str:
         color = "#111111" if norm(value) < 0.55 else "#ffffff"
         text = f"{value:.0%}" if not logs else f"{value:.2g}"
         axis.text(column, row, text, ha="center", va="center", color=color, fontsize=9)
-    row, column = divmod(int(np.argmin([cell.error for cell in found.cells])), table.shape[1])
+    row, column = divmod(found.cells.index(found.recommended), table.shape[1])
     axis.plot(column, row, "o", markersize=30, markerfacecolor="none", markeredgecolor="#d62728")
     axis.set(
-        xlabel="radius, by the norm of an exact code",
+        xlabel="radius ÷ norm of an exact code (absolute radii are in the table)",
         ylabel="p",
         xticks=range(len(RADIUS_FACTORS)),
         xticklabels=[f"{cell.relative:.2g}" for cell in found.cells[: len(RADIUS_FACTORS)]],
-        yticks=range(len(EXPONENTS)),
-        yticklabels=[label_of(p) for p in EXPONENTS],
+        yticks=range(len(table)),
+        yticklabels=[label_of(round(cell.p, 2)) for cell in found.cells[:: len(RADIUS_FACTORS)]],
         title=title,
     )
     axis.spines[:].set_visible(False)
@@ -321,24 +369,54 @@ def _heat_map(found: Exploration, name: str, title: str) -> str:
 def _table(found: Exploration) -> str:
     heads = ("p", "radius", "held-out error", "nonzeros", "ball binds", "certified")
     lines = ["<tr>" + "".join(f"<th>{head}" for head in heads)]
-    for p in EXPONENTS:
+    for p in sorted({cell.p for cell in found.cells}):
         best = min((cell for cell in found.cells if cell.p == p), key=lambda cell: cell.error)
+        here = p == found.learned.p
+        best = found.recommended if here else best
         lines.append(
-            f"<tr><td>{label_of(p)}<td>{best.radius:.3g}<td>{best.error:.3g}"
+            f"<tr{' style=font-weight:bold' * here}><td>{label_of(round(p, 2))}"
+            f"<td>{best.radius:.3g}<td>{best.error:.3g}"
             f"<td>{best.nonzeros:.0%}<td>{best.binds:.0%}<td>{best.certified:.0%}"
         )
-    return f"<table>{''.join(lines)}</table>"
+    return f"<table>{''.join(lines)}</table><p>Bold: the p and the radius named above.</p>"
 
 
-def _next(found: Exploration) -> str:
-    ball, name = found.learned, html.escape(found.data.name)
-    given = "" if found.was_given else "Save the dictionary with --save-dictionary D.npy. "
+def _next(found: Exploration, saved: Path | None) -> str:
+    ball, rows, parts = found.learned, found.data, []
+    dictionary = found.given or saved
+    if dictionary is None:
+        dictionary = Path("D.npy")
+        parts.append(f"<p>Run this again with --save-dictionary {dictionary}.</p>")
+    if found.normalized or found.num_left_out:
+        rows = Path("prepared.npy")
+        parts.append(f"<p>Prepare the rows in Python:</p>{_code(_preparation(found, rows))}")
+    options = ["--dictionary", dictionary, "--p", f"{ball.p:.4g}", "--radius", f"{ball.radius:.4g}"]
+    command = ["fwnet", "encode", rows, *options, "-o", "codes.npy"]
+    parts.append(f"<p>Code all rows, with certificates:</p>{_code(shlex.join(map(str, command)))}")
     if found.normalized:
-        given += "Divide the rows by their norms. "
-    return (
-        f"{given}Codes of all rows, with certificates: <code>fwnet encode {name} --dictionary "
-        f"D.npy --p {ball.p:.4g} --radius {ball.radius:.4g} -o codes.npy</code>"
-    )
+        restored = "codes = norms * np.load('codes.npy')"
+        parts.append(f"<p>Then in Python, codes in the unit of the data:</p>{_code(restored)}")
+    return "".join(parts)
+
+
+def _preparation(found: Exploration, output: Path) -> str:
+    """Return Python code that writes the rows as they were explored."""
+    lines = ["import numpy as np"]
+    if found.data.suffix == ".parquet":
+        lines += ["import pyarrow.parquet as pq", f"table = pq.read_table({str(found.data)!r})"]
+        lines += ["x = np.column_stack([column.to_numpy() for column in table.columns])"]
+    else:
+        lines += [f"x = np.load({str(found.data)!r})"]
+    if found.num_left_out:
+        lines += ["x = x[np.isfinite(x).all(axis=1)]"]
+    if found.normalized:
+        lines += ["norms = np.linalg.norm(x, axis=1, keepdims=True)"]
+        lines += ["x = x / np.where(norms > 0, norms, 1)"]
+    return "\n".join([*lines, f"np.save({str(output)!r}, x)"])
+
+
+def _code(text: str) -> str:
+    return f'<pre style="white-space: pre-wrap"><code>{html.escape(text)}</code></pre>'
 
 
 def _stage(name: str, progress: ProgressCallback) -> Callable[[int, int], None]:

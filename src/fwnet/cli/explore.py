@@ -21,7 +21,7 @@ NOTES = """
 Codes of some entries of each row predict the others. The p and the radius whose codes do so best \
 are recommended, with the range that the data allow, and with a doubt where the data do not tell.
 
-With a dictionary of your own:
+With a dictionary of your own, learned from other rows than these:
 
 [bold]fwnet explore data.parquet --dictionary D.npy[/bold]
 """
@@ -42,7 +42,9 @@ class ExploreOptions:
         None, "Also write the dictionary to this .npy file.", shown="no file"
     )
     components: int | None = option(
-        None, "Atoms of a dictionary that is learned.", shown="the number of columns"
+        None,
+        "Atoms of a dictionary that is learned; not with --dictionary.",
+        shown="the number of columns",
     )
     normalize: bool | None = option(
         None,
@@ -53,9 +55,12 @@ class ExploreOptions:
     rows: int = option(500, "Rows of the sample.")
     seed: int = option(0, "Seed of the sample.")
     device: str = option("auto", DEVICE_HELP)
+    force: bool = option(False, "Overwrite existing files.", flags=("--force",))
 
 
-def _explore(data: Path, output: Path, save_dictionary: Path | None, **options: Any) -> None:
+def _explore(
+    data: Path, output: Path, save_dictionary: Path | None, force: bool, **options: Any
+) -> None:
     """Find the p and the radius that suit the rows of a file; write an HTML page."""
     import numpy as np
 
@@ -72,13 +77,19 @@ def _explore(data: Path, output: Path, save_dictionary: Path | None, **options: 
         inputs = [resolved(path) for path in (data, options["dictionary"]) if path is not None]
         if save_dictionary is not None and resolved(save_dictionary) in inputs:
             raise EncodeError(f"every file must have its own path, got {save_dictionary} twice")
+        for path in (output, save_dictionary):
+            if path is not None and path.exists() and not force:
+                raise EncodeError(f"{path} exists; overwrite it with --force")
         with progress_bar() as progress:
             found = explore(data, **options, progress=progress)
-        write_page(found, output)
+        write_page(found, output, save_dictionary)
+        written = []
         if save_dictionary is not None:
             matrix = found.dictionary.cpu().numpy()
             write_whole(save_dictionary, lambda file: np.save(file, matrix))
-    print_lines([*recommendation(found), f"Open {output} in a browser."])
+            n, m = matrix.shape
+            written = [f"Dictionary written to {save_dictionary} ({n} × {m})."]
+    print_lines([*recommendation(found), *written, f"Open {output} in a browser."])
 
 
 DATA = argument_parameter("data", Path, "Signals, one per row: .npy or .parquet.")
