@@ -59,7 +59,7 @@ class EncodeOptions:
     output: str = option(
         MISSING,
         "File for the codes, .npy or .parquet; or a folder, for any number of files: a name "
-        "without a dot, or one that ends in a slash.",
+        "without a dot, or one that ends in a slash. Missing folders are created.",
         flags=("--output", "-o"),
         metavar="PATH",
     )
@@ -103,7 +103,7 @@ class EncodeOptions:
         None,
         "Also write a .npy file (a folder of them, if the codes go into a folder) with one record "
         "per row: gap (the duality gap), norm_gap (a bound on how far the norm is above the least "
-        "norm of an optimal code), status_code (0: certified; -2: the row is not finite; others: "
+        "norm of an optimal code; NaN with --set simplex), status_code (0: certified; -2: the row is not finite; others: "
         "fwnet.solvers.Status) and num_steps. Not with --model.",
         shown="no file",
         metavar="PATH",

@@ -52,7 +52,9 @@ INPUTS = argument_parameter(
     metavar="IN...",
     show_default=False,
 )
-OUTPUT = argument_parameter("output", str, "A file for one image, or a folder.", metavar="OUT")
+OUTPUT = argument_parameter(
+    "output", str, "A file for one image, or a folder. Missing folders are created.", metavar="OUT"
+)
 
 
 @dataclass(frozen=True)
