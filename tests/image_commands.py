@@ -298,7 +298,9 @@ class FilesConformance(ImageCommandConformance):
         Path("out/a.png").write_bytes(b"precious")
         result = self.run("photos", "out")
         assert result.exit_code == 2
-        assert result.stderr == "Error: out/a.png exists; overwrite it with --force\n"
+        assert result.stderr == (
+            "Error: out/a.png exists; overwrite it with --force\n1 written, 1 failed.\n"
+        )
         assert Path("out/a.png").read_bytes() == b"precious"
         assert Path("out/sub/b.jpg").exists()
 
@@ -369,7 +371,8 @@ class FilesConformance(ImageCommandConformance):
             assert result.stderr.count("\n") == 1
         result = self.run("photos/a.png", long, "out")
         assert result.exit_code == 2
-        assert result.stderr.count("\n") == 1
+        assert result.stderr.endswith("File name too long\n1 written, 1 failed.\n")
+        assert result.stderr.count("\n") == 2
         assert Path("out/a.png").exists()
         result = self.run("photos/a.png", "b.png", options=["--model", "x" * 400])
         assert result.stderr.startswith("Error: no model and no file is called 'xxx")
@@ -401,7 +404,9 @@ class FilesConformance(ImageCommandConformance):
         monkeypatch.setattr(place, step, fail_once)
         result = self.run("photos", "out", "--compare")
         assert result.exit_code == 2
-        assert result.stderr == f"Error: photos/a.png: there is not enough memory: {remedy}\n"
+        assert result.stderr == (
+            f"Error: photos/a.png: there is not enough memory: {remedy}\n1 written, 1 failed.\n"
+        )
         assert Path("out/sub/b.jpg").exists()
         assert Path("out/sub/b-compare.png").exists()
 
@@ -488,5 +493,6 @@ class FilesConformance(ImageCommandConformance):
             "Error: photos/d.png is empty",
             "Error: nosuch.png does not exist",
             "Error: no file matches nosuch*.png",
+            "2 written, 6 failed.",
         ]
         assert (folder / "out" / "photos" / "sub" / "b.jpg").exists()

@@ -68,6 +68,21 @@ def test_bad_command_line_prints_usage_and_exits_2(arguments):
     assert "Usage" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["reproduce", "synthetic-l2"], "did you mean synthetic-l1"),
+        (["reproduce", "xyz"], "run fwnet reproduce for a list"),
+        (["bench", "upscal"], "did you mean upscale?"),
+    ],
+)
+def test_similar_names_are_suggested(arguments, hint, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
+    result = invoke(*arguments)
+    assert result.exit_code == 2
+    assert hint in result.stderr
+
+
 @pytest.mark.parametrize("command", [["demo"], ["bench", "import"]])
 def test_a_folder_that_cannot_be_written_is_refused_before_the_work(command, tmp_path):
     (tmp_path / "taken").write_text("not a folder")

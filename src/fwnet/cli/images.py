@@ -143,6 +143,8 @@ def _restore(
                 num_done += 1
                 _print_file(outcome)
     if num_failed:
+        if num_done + num_failed > 1:
+            say(f"{num_done} written, {num_failed} failed.")
         raise typer.Exit(2)
 
 

@@ -15,7 +15,7 @@ NOTES = """
 
 [bold]fwnet denoise photo.jpg clean.png --strength 0.5[/bold]   keep more of the grain
 
-[bold]fwnet denoise photo.jpg clean.png --fast[/bold]      a quarter (gray) or a sixth (color) of the time
+[bold]fwnet denoise photo.jpg clean.png --fast[/bold]      smaller networks, which are faster
 
 [bold]fwnet denoise photos/ clean/ --compare[/bold]        a folder, with comparisons
 
@@ -87,8 +87,8 @@ class ApplyOptions:
     )
     fast: bool = option(
         False,
-        "Use smaller networks, which take a quarter (gray) or a sixth (color) of the time and clean "
-        "a little less well.",
+        "Use smaller networks, which take a quarter (gray) or a sixth (color) of the time and "
+        "clean a little less well.",
         flags=("--fast",),
     )
 
