@@ -255,7 +255,7 @@ class ImageCommandConformance:
         monkeypatch.setenv("COLUMNS", "200")
         result = self.run("photos/a.png")
         assert result.exit_code == 2
-        assert "Usage" in result.stderr
+        assert "--help)" in result.stderr
         assert "OUT is missing" in result.stderr
         nothing = self.run(options=())
         assert nothing.exit_code == 2

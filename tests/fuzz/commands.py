@@ -118,7 +118,7 @@ def run(arguments: list[str]) -> tuple[int, str]:
         raise result.exception
     assert result.exit_code in (0, 2), f"exit code {result.exit_code}: {result.output}"
     assert "Traceback" not in result.output
-    if result.exit_code == 2 and "Usage" not in result.stderr:
+    if result.exit_code == 2 and "Usage" not in result.output:
         lines = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
         assert lines, result.stderr
         assert all(len(line) > 15 for line in lines), result.stderr
