@@ -82,7 +82,7 @@ class TestDenoise(FilesConformance):
         for name, size in (("photos/a.png", (50, 40)), ("turned.png", (40, 50))):
             result = self.run(name, "strip.png", "--preview", "--sigma", 20, "--force")
             assert result.exit_code == 0
-            assert result.stdout.startswith(f"{name}: preview, ")
+            assert result.stdout.startswith(f"{name}: preview, sigma 20.0 (given), ")
             sheet, (width, height) = opened("strip.png"), size
             assert sheet.size == (5 * width + 4 * GAP, height + LINE)
             crops = [

@@ -42,10 +42,14 @@ for level, color in ((0.03, "C0"), (0.3, "C1")):
     left.axvspan(*learned.radius_interval, color=color, alpha=0.15)
 left.axvline(2.0, color="0.5", linestyle=":")
 right.axvline(1 / 1.5, color="0.5", linestyle=":", label="truth")
-left.set(xlabel="radius, at the best p", ylabel="held-out error by the least")
+left.set(xlabel="radius, at the best p", ylabel="held-out error ÷ smallest held-out error")
 left.set(xlim=(1.7, 2.6), ylim=(0.98, 1.3), title="the radius")
 ticks = [1, 1.2, 1.5, 2, 3, 5]
-right.set(xlabel="p, each at its best radius", xticks=[1 / t for t in ticks], xticklabels=ticks)
+right.set(
+    xlabel="p, each at its best radius (shaded: 95 % interval)",
+    xticks=[1 / t for t in ticks],
+    xticklabels=ticks,
+)
 right.set(ylim=(0.99, 1.15), title="p")
 right.invert_xaxis()
 for axis in (left, right):

@@ -37,7 +37,7 @@ from fwnet.imaging.image_files import (
 )
 from fwnet.imaging.metadata import Metadata
 from fwnet.imaging.pixels import ImageError, Pixels, with_bits
-from fwnet.imaging.preview import preview
+from fwnet.imaging.preview import preview, side_by_side
 from fwnet.imaging.restorer import Restored, Restorer
 from fwnet.imaging.stored_images import StoredJob, list_stored_jobs
 from fwnet.progress import Progress, ProgressCallback, silent
@@ -495,10 +495,13 @@ def _restore(job: Job, restorer: Restorer, stage: str, progress: ProgressCallbac
     start = time.monotonic()
     read = read_image(job.source)
     if restorer.asked.get("preview"):
-        sheet = preview(restorer, read.pixels, read.about)
+        sigma = restorer.noise_level(read.pixels)
+        sheet = preview(restorer, read.pixels, read.about, sigma)
         write_image(job.place, Pixels.of_pillow(sheet), Metadata())
+        known = "estimated" if restorer.asked.get("sigma") is None else "given"
+        words = "preview" if sigma is None else f"preview, sigma {255 * sigma:.1f} ({known})"
         seconds = time.monotonic() - start
-        return RestoredFile(job.source, job.place, *sheet.size, "preview", None, seconds)
+        return RestoredFile(job.source, job.place, *sheet.size, words, sigma, seconds)
     count = len(read.pages) if is_tiff_suffix(job.place) else 1
 
     def restored_page(number: int, read: ImageFile) -> tuple[Restored, Metadata]:
@@ -522,7 +525,7 @@ def _restore(job: Job, restorer: Restorer, stage: str, progress: ProgressCallbac
         notes += write_image(job.place, restored.pixels, about)
     if job.compared is not None:
         before = restorer.baseline(read.pixels.colors)
-        _write_comparison(job.compared, before, restored.pixels.colors, about)
+        _write_comparison(job.compared, before, restored.pixels, about)
     height, width = restored.pixels.colors.shape[:2]
     words = restored.restoration.describe(width, height, restored.sigma)
     return RestoredFile(
@@ -567,11 +570,15 @@ def _check_place(place: Path, force: bool) -> None:
         raise ImageError(f"{place} exists; overwrite it with --force")
 
 
-def _write_comparison(place: Path, before: np.ndarray, after: np.ndarray, about: Metadata) -> None:
-    """Write before and after side by side in 8 bits, turned as a viewer shows them."""
-    views = [about.turned(Pixels(with_bits(colors, 8)).pillow()) for colors in (before, after)]
-    sheet = Image.new(views[0].mode, (2 * views[0].width, views[0].height))
-    for index, view in enumerate(views):
-        sheet.paste(view, (index * view.width, 0))
+def _write_comparison(place: Path, before: np.ndarray, after: Pixels, about: Metadata) -> None:
+    """Write before and after side by side in 8 bits on white, turned as a viewer shows them."""
+    views = []
+    for colors in (before, after.colors):
+        view = Pixels(with_bits(colors, 8)).pillow()
+        if after.alpha is not None:
+            cover = Pixels(with_bits(after.alpha, 8)[..., None]).pillow()
+            view = Image.composite(view, Image.new(view.mode, view.size, "white"), cover)
+        views.append(about.turned(view))
+    sheet = side_by_side(views, ["before", "after"])
     options = {"icc_profile": about.profile} if about.profile else {}
     write_whole(place, lambda file: sheet.save(file, format="PNG", **options))
