@@ -115,7 +115,7 @@ def draw_training(
     right.plot(errors, color=color, label="network, 4 layers")
     right.set(
         xlabel="epoch",
-        ylabel="‖code − true code‖², mean of new signals",
+        ylabel="squared error of a code,\nmean of new signals",
         ylim=(0, 1.1 * max(errors)),
     )
     for axis in (left, right):
