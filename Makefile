@@ -66,6 +66,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "fwnet needs Python 3.11 or newer, found no $(PYTHON); set PYTHON=…"; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "fwnet needs Python 3.11 or newer, got $$($(PYTHON) --version 2>&1); set PYTHON=…"; exit 2; }
+	@echo "installing fwnet and what it needs into $(VENV), about 2.5 GB: this takes some minutes"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@

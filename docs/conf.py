@@ -1,6 +1,7 @@
 """The site: `make docs` builds it into build/docs, and every warning is an error."""
 
 import os
+import re
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # examples run side by side instead
 
@@ -65,12 +66,15 @@ ELSEWHERE = {
     "../results/README.md": "measured.md",
     "../CHANGELOG.md": "changelog.md",
     "../CONTRIBUTING.md": "contributing.md",
+    "../examples/": "gallery/index.rst",
 }
+EXAMPLE = re.compile(r"\(\.\./examples/(\w+/plot_\w+)\.py\)")  # its page is made from it
 
 
 def _link_inside(app, docname, source):  # noqa: ARG001 (Sphinx's signature)
     for outside, inside in ELSEWHERE.items():
         source[0] = source[0].replace(f"({outside})", f"({inside})")
+    source[0] = EXAMPLE.sub(r"(gallery/\1.rst)", source[0])
 
 
 def _as_rest(app, what, name, obj, options, lines):  # noqa: ARG001

@@ -93,8 +93,8 @@ FAULTS = [
         "tests/test_upscale.py::TestUpscale::test_jpeg_files_have_their_own_networks",
     ),
     Fault(
-        "imaging/preview.py",
-        "sigma = restorer.noise_level(pixels)",
+        "imaging/restored_files.py",
+        "sigma = restorer.noise_level(read.pixels)",
         "sigma = None",
         "tests/test_denoise.py::TestDenoise::test_a_preview_shows_several_strengths",
     ),

@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from fwnet.cli import app
 from fwnet.imaging import Restorer, restored_files
 from fwnet.imaging.image_files import read_image
+from fwnet.imaging.preview import GAP, LINE
 from tests.imaging.png_files import png
 
 OPTIONS = ("--model", "net.safetensors", "--device", "cpu")
@@ -71,6 +72,13 @@ def opened(path):
 
 def array(path):
     return np.asarray(opened(path))
+
+
+def halves(path):
+    """The two images of a comparison, without the gap and the words below."""
+    sheet = array(path)[:-LINE]
+    width = (sheet.shape[1] - GAP) // 2
+    return sheet[:, :width], sheet[:, width + GAP :]
 
 
 def contents():
@@ -163,10 +171,11 @@ class ImageCommandConformance:
         result = self.run("photos", "out", "--compare", *self.given)
         assert result.exit_code == 0
         assert "written to out/a.png and out/a-compare.png\n" in result.stdout
-        left, right = np.split(array("out/a-compare.png"), 2, axis=1)
+        left, right = halves("out/a-compare.png")
         assert np.array_equal(right, array("out/a.png"))
         self.check_before(left, array("photos/a.png"))
-        assert opened("out/sub/b-compare.png").size == self.size(120, 30)
+        width, height = self.size(60, 30)
+        assert opened("out/sub/b-compare.png").size == (2 * width + GAP, height + LINE)
         result = self.run("photos/a.png", "other.png", "--compare")
         assert result.exit_code == 0
         Path("other.png").unlink()
@@ -183,9 +192,18 @@ class ImageCommandConformance:
         result, sheet = opened("out.png"), opened("out-compare.png")
         assert (result.mode, result.size) == ("I;16", self.size(20, 30))
         assert result.getexif()[0x0112] == 6
-        assert (sheet.mode, sheet.size) == ("L", self.size(60, 20))
+        assert sheet.mode == "L"
         shown = np.rot90(np.asarray(result), -1) / 257
-        assert abs(np.split(np.asarray(sheet), 2, axis=1)[1] - shown).max() < 0.51
+        assert abs(halves("out-compare.png")[1] - shown).max() < 0.51
+
+    def test_comparisons_show_what_is_transparent_as_white(self, folder):
+        image = np.full((30, 20, 4), 60, np.uint8)
+        image[:10, :, 3], image[10:, :, 3] = 0, 255
+        Image.fromarray(image).save("cut.png")
+        assert self.run("cut.png", "out.png", "--compare").exit_code == 0
+        for half in halves("out-compare.png"):
+            assert (half[0] == 255).all()
+            assert (half[-1] != 255).any()
 
     @pytest.mark.parametrize("suffix", ["png", "jpg"])
     def test_what_is_kept(self, folder, suffix):
@@ -221,7 +239,7 @@ class ImageCommandConformance:
         with tifffile.TiffFile("b.tif") as file:
             assert file.pages.first.description == text.strip()
             assert np.array_equal(file.asarray(), [self.expected(page) for page in stack])
-        assert np.array_equal(np.split(array("b-compare.png"), 2, axis=1)[1], array("b.tif"))
+        assert np.array_equal(halves("b-compare.png")[1], array("b.tif"))
         result = self.run("a.tif", "b.png", *self.given)
         assert result.stderr == "Warning: a.tif: only the first of 3 images is used.\n"
         assert np.array_equal(array("b.png"), self.expected(stack[0]))
@@ -255,7 +273,7 @@ class ImageCommandConformance:
         monkeypatch.setenv("COLUMNS", "200")
         result = self.run("photos/a.png")
         assert result.exit_code == 2
-        assert "Usage" in result.stderr
+        assert "--help)" in result.stderr
         assert "OUT is missing" in result.stderr
         nothing = self.run(options=())
         assert nothing.exit_code == 2
@@ -298,7 +316,9 @@ class FilesConformance(ImageCommandConformance):
         Path("out/a.png").write_bytes(b"precious")
         result = self.run("photos", "out")
         assert result.exit_code == 2
-        assert result.stderr == "Error: out/a.png exists; overwrite it with --force\n"
+        assert result.stderr == (
+            "Error: out/a.png exists; overwrite it with --force\n1 written, 1 failed.\n"
+        )
         assert Path("out/a.png").read_bytes() == b"precious"
         assert Path("out/sub/b.jpg").exists()
 
@@ -357,7 +377,8 @@ class FilesConformance(ImageCommandConformance):
         assert result.exit_code == 0
         assert len(os.listdir("out")) == 10  # noqa: PTH208
         assert opened("out/a-compare.png").size == self.size(30, 20)
-        assert opened("out/a.png-compare.png").size == self.size(60, 20)
+        width, height = self.size(30, 20)
+        assert opened("out/a.png-compare.png").size == (2 * width + GAP, height + LINE)
 
     def test_names_that_are_too_long(self, folder):
         long = "x" * 300 + ".png"
@@ -369,7 +390,8 @@ class FilesConformance(ImageCommandConformance):
             assert result.stderr.count("\n") == 1
         result = self.run("photos/a.png", long, "out")
         assert result.exit_code == 2
-        assert result.stderr.count("\n") == 1
+        assert result.stderr.endswith("File name too long\n1 written, 1 failed.\n")
+        assert result.stderr.count("\n") == 2
         assert Path("out/a.png").exists()
         result = self.run("photos/a.png", "b.png", options=["--model", "x" * 400])
         assert result.stderr.startswith("Error: no model and no file is called 'xxx")
@@ -401,7 +423,9 @@ class FilesConformance(ImageCommandConformance):
         monkeypatch.setattr(place, step, fail_once)
         result = self.run("photos", "out", "--compare")
         assert result.exit_code == 2
-        assert result.stderr == f"Error: photos/a.png: there is not enough memory: {remedy}\n"
+        assert result.stderr == (
+            f"Error: photos/a.png: there is not enough memory: {remedy}\n1 written, 1 failed.\n"
+        )
         assert Path("out/sub/b.jpg").exists()
         assert Path("out/sub/b-compare.png").exists()
 
@@ -488,5 +512,6 @@ class FilesConformance(ImageCommandConformance):
             "Error: photos/d.png is empty",
             "Error: nosuch.png does not exist",
             "Error: no file matches nosuch*.png",
+            "2 written, 6 failed.",
         ]
         assert (folder / "out" / "photos" / "sub" / "b.jpg").exists()

@@ -326,7 +326,7 @@ class InputConformance(BadInput):
             (("--config", "none.toml"), "none.toml does not exist"),
             (("--data", "nowhere"), "expected a folder of images, got nowhere"),
             (("--precision", "fp8"), "Invalid value for '--precision'"),
-            (("--device", "tpu"), "device is not available here: expected auto"),
+            (("--device", "tpu"), "unknown device 'tpu': expected auto"),
         ],
     )
     def test_bad_input(self, photos, tmp_path, options, message):

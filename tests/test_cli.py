@@ -61,11 +61,37 @@ def test_help_fits_a_terminal(command, monkeypatch):
             assert name in shown
 
 
-@pytest.mark.parametrize("arguments", [["nosuchcommand"], ["--nosuchoption"], ["demo", "x"]])
-def test_bad_command_line_prints_usage_and_exits_2(arguments):
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["nosuchcommand"], "No such command 'nosuchcommand'"),
+        (["--nosuchoption"], "No such option: --nosuchoption"),
+        (["demo", "x"], "expected options only, got x"),
+        (["train", "upscale", "photos"], "got photos; did you mean --data photos?"),
+        (["denoise", "a", "b", "--sigma"], "--sigma"),
+        (["denoise", "a", "b", "--sigma", "abc"], "'abc'"),
+    ],
+)
+def test_a_bad_command_line_is_one_line_and_exit_code_2(arguments, line):
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    assert line in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["reproduce", "synthetic-l2"], "did you mean synthetic-l1"),
+        (["reproduce", "xyz"], "run fwnet reproduce for a list"),
+        (["bench", "upscal"], "did you mean upscale?"),
+    ],
+)
+def test_similar_names_are_suggested(arguments, hint):
     result = invoke(*arguments)
     assert result.exit_code == 2
-    assert "Usage" in result.stderr
+    assert hint in result.stderr
 
 
 @pytest.mark.parametrize("command", [["demo"], ["bench", "import"]])

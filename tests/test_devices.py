@@ -68,5 +68,9 @@ def test_the_test_would_notice():
 
 
 def test_a_device_that_is_not_here_is_named():
-    with pytest.raises(hardware.FwnetError, match="expected auto, cpu, cuda or mps, got 'nosuch'"):
+    with pytest.raises(hardware.FwnetError, match="unknown device 'nosuch': expected auto, cpu"):
         hardware.choose_device("nosuch")
+    with pytest.raises(
+        hardware.FwnetError, match="no device cuda:99 is available here; the CPU is"
+    ):
+        hardware.choose_device("cuda:99")

@@ -41,7 +41,7 @@ def test_codes_and_a_summary(folder):
     lines = result.stdout.splitlines()
     assert lines[:2] == ["40 rows", "40 certified"]
     assert lines[2].startswith("largest gap ")
-    assert "largest norm gap" in lines[2]
+    assert "(allowed: --tol times ½‖x‖² of the row), largest norm gap" in lines[2]
     assert lines[3].endswith("rows per second")
     assert lines[4] == "written to codes.npy"
     assert np.load("codes.npy").shape == (40, 9)
@@ -155,7 +155,8 @@ BAD_INPUT = {
     "data has another suffix": (
         None,
         ["data.csv", "-o", "codes.npy"],
-        "expected a file that ends in .npy or .parquet, got data.csv",
+        "expected a .npy or .parquet file, got data.csv; convert it with np.save('data.npy', "
+        "np.loadtxt('data.csv', delimiter=','))",
     ),
     "a value is NaN": (
         lambda: save_with((17, 2), np.nan),
@@ -314,7 +315,7 @@ def test_without_pyarrow_one_line_says_how_to_get_it(folder, monkeypatch, argume
 def test_an_option_that_is_missing_or_no_number_prints_usage(folder):
     result = encode(*DATA, options=["--p", "one", "--radius", "2"])
     assert result.exit_code == 2
-    assert "Usage" in result.stderr
+    assert "--help)" in result.stderr
     result = encode(*DATA, options=["--p", "1.3"])
     assert result.exit_code == 2
     assert result.stderr == "Error: expected p and radius, or a model, got only p\n"
@@ -398,6 +399,10 @@ def test_other_sets(folder):
     ("options", "message"),
     [
         (["--set", "ball"], "set must be one of lp, nonnegative, simplex, got 'ball'"),
+        (
+            ["--set", "simplx"],
+            "set must be one of lp, nonnegative, simplex, got 'simplx'; did you mean simplex?",
+        ),
         (
             ["--set", "simplex"],
             "simplex expects radius, the sum of a code, and no p, got no radius",

@@ -132,6 +132,11 @@ def test_the_command(tmp_path):
     assert "exists already" in again.stderr
 
 
+def test_inputs_of_a_network_for_signals_have_names_of_their_own(tmp_path):
+    made = fwnet.export_model(fwnet.FWNet(10, 20, num_layers=2), tmp_path / "coder.pt2")
+    assert set(made.differences) == {"random", "smooth", "zero"}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -47,6 +47,12 @@ def test_every_page_is_in_the_table_of_contents():
         assert listed or page.stem == "index", page.name
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_every_link_leads_to_a_file(page):
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        assert "://" in target or (page.parent / target).exists(), target
+
+
 def test_figures_of_plug_and_play_are_those_of_the_record():
     record = json.loads((DOCS.parent / "results" / "plug-and-play.json").read_text())
     text = (DOCS / "other_tools.md").read_text(encoding="utf-8")

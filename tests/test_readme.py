@@ -46,7 +46,7 @@ def test_its_figures_are_those_of_the_results():
     counts = [len(re.findall(rf"^\* {verdict}: ", page, re.M)) for verdict in VERDICTS]
     held, failed, level = counts
     assert f"{sum(counts)} of the paper's and of our own" in text
-    assert f"{held} held, {failed} did not hold, {level} are indistinguishable" in text
+    assert f"{held} held, {failed} did not hold, {level} cannot be decided" in text
     group = "p = 1.3, n = 50, m = 100, radius 2.5"
     milliseconds, ratio = bench("codes-amd-epyc-x2", group, "solve, float64, tol 2e-11")
     assert f"{1000 * milliseconds:.0f} µs" in text

@@ -329,7 +329,7 @@ def test_reproduce_refuses_what_it_does_not_know(tmp_path):
     ):
         result = run("reproduce", *arguments, "-o", str(tmp_path))
         assert result.returncode == 2
-        assert "Usage" in result.stderr
+        assert "--help)" in result.stderr
 
 
 def test_reproduce_with_broken_files(tmp_path):

@@ -33,8 +33,8 @@ def psnr(image):
 
 pictures = {
     "the photo": photo,
-    f"bicubic, {psnr(bicubic):.1f} dB": bicubic,
-    f"fwnet.upscale, {psnr(large):.1f} dB": large,
+    f"bicubic × 3, {psnr(bicubic):.1f} dB": bicubic,
+    f"fwnet.upscale × 3, {psnr(large):.1f} dB": large,
 }
 figure, axes = plt.subplots(1, 3, figsize=(11, 4), layout="constrained")
 for axis, (title, picture) in zip(axes, pictures.items(), strict=True):

@@ -26,7 +26,8 @@ result = train(network, task, TrainingConfig(num_epochs=30, learning_rate=0.03, 
 print(f"p = {network.p:.3f} after {result.seconds:.0f} s")
 
 # %%
-# For comparison: the exact solver, which is told p and the dictionary.
+# For comparison: the exact solver, which is told p and the dictionary. Its error is not 0 either:
+# noisy signals of 50 entries do not determine all 100 entries of a code.
 
 exact = fwnet.solve(data.test_signals.double(), data.dictionary.double(), data.ball)
 solved = fwnet.metrics.code_error(exact.code, data.test_codes.double()).item()
@@ -37,7 +38,9 @@ left.axhline(1.3, color="0.5", linestyle=":", label="p of the codes")
 left.set(xlabel="epoch", ylabel="p")
 right.plot([before, *(record["validation"] for record in result.history)], label="network")
 right.axhline(solved, color="C1", linestyle="--", label="fwnet.solve")
-right.set(xlabel="epoch", ylabel="error on new signals", ylim=(0, 1.1 * before))
+right.set(
+    xlabel="epoch", ylabel="squared error of a code,\nmean of new signals", ylim=(0, 1.1 * before)
+)
 for axis in (left, right):
     axis.legend(frameon=False)
     axis.spines[["top", "right"]].set_visible(False)

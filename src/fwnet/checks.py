@@ -1,6 +1,8 @@
 """Checks of arguments that every room needs."""
 
+import difflib
 import operator
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -15,6 +17,12 @@ def check_tensor(name: str, value: Any, *, floating_point: bool = True) -> None:
         raise TypeError(f"{name} must be a dense tensor, got {value.layout}")
     if floating_point and not value.is_floating_point():
         raise TypeError(f"{name} must be a floating-point tensor, got {value.dtype}")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean …?" with the known names that are similar; "" if there are none."""
+    near = difflib.get_close_matches(name, list(known), n=3)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def check_integer(name: str, value: Any, least: int = 1) -> int:

@@ -113,7 +113,11 @@ def draw_training(
     left.axhline(true_p, color="black", alpha=0.6, linestyle=":", label="true p")
     left.set(xlabel="epoch", ylabel="p")
     right.plot(errors, color=color, label="network, 4 layers")
-    right.set(xlabel="epoch", ylabel="error on new signals", ylim=(0, 1.1 * max(errors)))
+    right.set(
+        xlabel="epoch",
+        ylabel="squared error of a code,\nmean of new signals",
+        ylim=(0, 1.1 * max(errors)),
+    )
     for axis in (left, right):
         remove_frame(axis)
     return left, right

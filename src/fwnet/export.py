@@ -64,8 +64,8 @@ def export_model(
     noise level. A model of signals has the input "signal", (batch, n). The output is "result".
     Batch, height and width may be any; images have at least 4 × 4 pixels.
 
-    Random numbers, a photograph and black are compared, each in another size and batch. A
-    difference above 1e-4 raises an error, and nothing is written.
+    Random numbers, a photograph and black are compared, for signals random, smooth and zero ones,
+    each in another size and batch. A difference above 1e-4 raises an error, and nothing is written.
 
     Args:
         model: A name from `fwnet.list_models`, the path of a model file, or a model.
@@ -134,7 +134,7 @@ def _shapes(model: Model) -> tuple[dict[str, Shape], Shape]:
 
 
 def _samples(model: Any) -> dict[str, tuple[Tensor, ...]]:
-    """Return inputs to compare with: random numbers, a photograph and black."""
+    """Return inputs to compare with: random numbers, a photograph (or rows of one), and zeros."""
     import skimage.data
 
     photo = torch.from_numpy(skimage.data.astronaut()[80:177, 160:280]).permute(2, 0, 1) / 255
@@ -143,7 +143,7 @@ def _samples(model: Any) -> dict[str, tuple[Tensor, ...]]:
         n = model.num_features
         rows = photo.flatten().repeat(1 + 4 * n // photo.numel())[: 4 * n].reshape(4, n)
         random = torch.randn(3, n, generator=generator)
-        return {"random": (random,), "photograph": (rows,), "black": (torch.zeros(1, n),)}
+        return {"random": (random,), "smooth": (rows,), "zero": (torch.zeros(1, n),)}
     channels = model.in_channels
     images = {
         "random": torch.rand(3, channels, 33, 46, generator=generator),

@@ -20,8 +20,11 @@ def choose_device(device: str | torch.device | None = None) -> torch.device:
         chosen = torch.device(device)
         torch.empty(0, device=chosen)
     except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+        kind = str(device).partition(":")[0]
+        if kind in ("cuda", "mps"):
+            raise FwnetError(f"no device {device} is available here; the CPU is cpu") from error
         raise FwnetError(
-            f"device is not available here: expected auto, cpu, cuda or mps, got {str(device)!r}"
+            f"unknown device {str(device)!r}: expected auto, cpu, cuda or mps"
         ) from error
     return chosen
 

@@ -86,7 +86,7 @@ def test_clean_a_photo_explore_and_learn(noisy, tmp_path):
 
             page.get_by_role("tab", name="Explore p").click()
             page.get_by_text("p = 1.3333").wait_for()
-            page.get_by_label("range slider for 1 − 1/p").press("End")
+            page.get_by_label("range slider for p, as 1 − 1/p").press("End")
             page.get_by_text("p = ∞, radius").wait_for()
             assert page.locator("svg[role=img]").first.is_visible()
             page.get_by_role("tab", name="Learn p").click()

@@ -348,7 +348,7 @@ class TestUnknownExponent:
         ({"code_tol": 1.0}, r"code_tol must be in \(0, 1\), got 1.0"),
         ({"transform_tol": 0.0}, r"transform_tol must be in \(0, 1\), got 0.0"),
         ({"chunk_rows": 0}, "chunk_rows must be an integer >= 1, got 0"),
-        ({"device": "nosuchdevice"}, "device is not available here: expected auto"),
+        ({"device": "nosuchdevice"}, "unknown device 'nosuchdevice': expected auto"),
         ({"dictionary": np.ones((12, 5))}, r"got \(12, 5\); this is the paper's \(n, m\)"),
         ({"dictionary": np.ones((4, 12))}, "n_components = 3 rows, got 4"),
         ({"dictionary": np.zeros((3, 12))}, "no atom that is 0"),

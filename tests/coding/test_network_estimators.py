@@ -331,7 +331,7 @@ class TestFWNetClassifier:
             ({"max_iter": 0}, "max_iter must be an integer >= 1, got 0"),
             ({"validation_fraction": 1.0}, r"must be in \[0, 1\), got 1.0"),
             ({"adversarial_radius": -1}, "adversarial_radius must be >= 0 and finite, got -1"),
-            ({"device": "nowhere"}, "device is not available here: expected auto"),
+            ({"device": "nowhere"}, "unknown device 'nowhere': expected auto"),
         ],
     )
     def test_bad_parameters(self, few, options, message):

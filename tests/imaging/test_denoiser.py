@@ -334,11 +334,10 @@ def test_models_come_from_files(network, tmp_path):
 def test_what_keeps_a_model_from_being_loaded_is_told(network, tmp_path):
     network.save(tmp_path / "mine.safetensors")
     for name in (DEFAULT_MODELS[1], tmp_path / "mine.safetensors"):
-        for device in ("nosuch", "cuda:99"):
-            with pytest.raises(
-                ValueError, match=f"device is not available here: .*, got '{device}'"
-            ):
-                fwnet.load_model(name, device=device)
+        with pytest.raises(ValueError, match="unknown device 'nosuch': expected auto, cpu, cuda"):
+            fwnet.load_model(name, device="nosuch")
+        with pytest.raises(ValueError, match="no device cuda:99 is available here"):
+            fwnet.load_model(name, device="cuda:99")
     with pytest.raises(ModelFileError, match="no model and no file is called 'xxx"):
         fwnet.load_model("x" * 400)
     for path in (tmp_path / ("x" * 400), f"{tmp_path}/{'x' * 400}.safetensors"):
@@ -386,7 +385,7 @@ def test_bad_tiles_are_refused(tile, network):
 
 
 def test_bad_devices_are_refused(network):
-    with pytest.raises(FwnetError, match="device is not available here: expected auto"):
+    with pytest.raises(FwnetError, match="unknown device 'nosuch'"):
         denoise(np.zeros((9, 7)), 0.1, network, device="nosuch")
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -337,6 +338,13 @@ def test_models_are_listed(command, folder):
     assert f"{make().num_parameters}" in rows[0]
     assert "28.70" in rows[0]
     assert json.loads(command("--json").stdout)[0]["name"] == NAME
+
+
+def test_models_that_the_commands_choose_are_marked():
+    shown = re.sub(r"\s+", " ", CliRunner().invoke(app, ["models"]).stdout)
+    for when in ("default ", "default with --fast", "default for JPEG files"):
+        assert shown.count(when) >= 2
+    assert fwnet.cli.models._default_models().keys() <= {card.name for card in list_models()}
 
 
 def test_a_card_is_shown_in_full(command, folder):

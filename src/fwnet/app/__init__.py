@@ -161,10 +161,20 @@ def _photo_tab(gr: Any, folder: Path) -> None:
 def _explore_tab(gr: Any, page: Any) -> None:
     with gr.Row():
         place = gr.Slider(
-            0, 1, 0.25, step=0.01, label="1 − 1/p", info="0 is p = 1, 0.5 is p = 2, 1 is p = ∞."
+            0,
+            1,
+            0.25,
+            step=0.01,
+            label="p, as 1 − 1/p",
+            info="0 is p = 1, 0.5 is p = 2, 1 is p = ∞.",
         )
         share = gr.Slider(
-            0.05, 1, 0.5, step=0.05, label="Radius", info="In norms of an exact code."
+            0.05,
+            1,
+            0.5,
+            step=0.05,
+            label="Radius",
+            info="As a fraction of the norm of an exact code.",
         )
     figure, words = gr.HTML(elem_classes="figure"), gr.Markdown()
     options = {"trigger_mode": "always_last", "show_progress": "hidden"}

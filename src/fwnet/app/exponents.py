@@ -114,7 +114,7 @@ def _training_shown(exponents: list[float], errors: list[float], true_p: float) 
     left.legend(frameon=False)
     words = (
         f"Epoch {len(exponents) - 1} of {NUM_EPOCHS}: p = {exponents[-1]:.3f} (true {true_p:g}), "
-        f"error on new signals {errors[-1]:.2f} (before training {errors[0]:.2f})."
+        f"squared error of a code of new signals {errors[-1]:.2f} (before {errors[0]:.2f})."
     )
     return svg(figure, "p and error over the epochs"), words
 

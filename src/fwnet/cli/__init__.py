@@ -39,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Lp-norm constrained coding with the Frank-Wolfe Network.",
-    epilog="Start with [bold]fwnet demo[/bold]: it takes about a minute and needs no data.",
+    epilog="Start with [bold]fwnet demo[/bold]: it takes one to three minutes and needs no data.",
 )
 train = typer.Typer(cls=Group, no_args_is_help=True, help="Train a network on your own data.")
 app.command(cls=Command)(demo.demo)

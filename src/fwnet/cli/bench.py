@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from fwnet.checks import did_you_mean
 from fwnet.cli.command import Device, make_folder, reported_errors, rounded
 from fwnet.hardware import choose_device
 from fwnet.progress import progress_bar
@@ -56,8 +57,9 @@ def bench(
             console.print(f"[bold]{key:12}[/bold] {what}", highlight=False)
         return
     if name not in BENCHMARKS:
-        expected = ", ".join(BENCHMARKS)
-        raise typer.BadParameter(f"expected one of {expected}, got {name!r}", param_hint="NAME")
+        expected = f"expected one of {', '.join(BENCHMARKS)}, got {name!r}"
+        hint = did_you_mean(name, BENCHMARKS)
+        raise typer.BadParameter(expected + hint, param_hint="NAME")
     exponents = None
     if p is not None:
         if name != "codes":

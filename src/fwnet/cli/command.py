@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import os
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 DEVICE_HELP = "Where to compute: cpu, cuda, mps (Apple), or auto: cuda if there is one, else cpu."
 Device = Annotated[str, typer.Option(metavar="NAME", help=DEVICE_HELP)]
 STOPPED = "Stopped. Continue with the same command and --resume."
+USAGE_ERROR: Any = typer.BadParameter.__base__  # Click's, or Typer's own
 METAVARS = {int: "N", float: "X", list[float]: "X", Path: "PATH", str: "NAME"}
 
 
@@ -52,9 +54,34 @@ class Plain:
 class Command(Plain, TyperCommand):
     """A command with a plain --help."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options; name an argument where none is expected before any missing option."""
+        takes_none = all(one.param_type_name != "argument" for one in self.params)
+        if takes_none and args and not args[0].startswith("-"):
+            has_data = any("--data" in one.opts for one in self.params)
+            hint = f"; did you mean --data {args[0]}?" if has_data else ""
+            ctx.fail(f"expected options only, got {args[0]}{hint}")
+        return super().parse_args(ctx, args)
+
 
 class Group(Plain, TyperGroup):
-    """A group of commands with a plain --help."""
+    """A group of commands with a plain --help and errors of one line."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run the command line; a wrong one is one line and exit code 2."""
+        run: Any = super().main
+        if not standalone_mode:
+            return run(*args, standalone_mode=False, **extra)
+        try:
+            code = run(*args, standalone_mode=False, **extra)
+        except USAGE_ERROR as error:
+            code = error.exit_code
+            faults: Any = getattr(error.__cause__, "errors", list)()  # of pydantic, in new versions
+            got = f", got {faults[0]['input']!r}" if faults else ""
+            if words := " ".join(error.format_message().split()).rstrip("."):
+                see = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+                say(f"Error: {words}{got}{see}")
+        sys.exit(code)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -59,7 +59,7 @@ class EncodeOptions:
     output: str = option(
         MISSING,
         "File for the codes, .npy or .parquet; or a folder, for any number of files: a name "
-        "without a dot, or one that ends in a slash.",
+        "without a dot, or one that ends in a slash. Missing folders are created.",
         flags=("--output", "-o"),
         metavar="PATH",
     )
@@ -103,8 +103,8 @@ class EncodeOptions:
         None,
         "Also write a .npy file (a folder of them, if the codes go into a folder) with one record "
         "per row: gap (the duality gap), norm_gap (a bound on how far the norm is above the least "
-        "norm of an optimal code), status_code (0: certified; -2: the row is not finite; others: "
-        "fwnet.solvers.Status) and num_steps. Not with --model.",
+        "norm of an optimal code; NaN with --set simplex), status_code (0: certified; -2: the row "
+        "is not finite; others: fwnet.solvers.Status) and num_steps. Not with --model.",
         shown="no file",
         metavar="PATH",
     )
@@ -202,7 +202,7 @@ def _print_report(report: "EncodeReport") -> None:
     files = f" in {report.files:,} files" if report.files > 1 else ""
     coded = report.rows > report.rows_resumed
     speed = f", {report.rows_per_second:,.0f} rows per second" if coded else ""
-    gaps = f"largest gap {report.largest_gap:.2e}"
+    gaps = f"largest gap {report.largest_gap:.2e} (allowed: --tol times ½‖x‖² of the row)"
     if not math.isnan(report.largest_norm_gap):
         gaps += f", largest norm gap {report.largest_norm_gap:.2e}"
     lines = [

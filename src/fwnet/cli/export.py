@@ -14,8 +14,8 @@ Inputs: image (batch, channel, height, width) with values in \\[0, 1] and, if th
 the noise level, sigma (batch) on the same scale; signal (batch, n) for networks that \
 fwnet train coder wrote. Batch, height and width may be any. Output: result.
 
-The file is compared with the network on random numbers, a photograph and black before it is \
-written. ONNX needs pip install '.\\[onnx]' in the clone.
+The file is compared with the network on random numbers, a photograph and black (for signals: \
+random, smooth and zero ones) before it is written. ONNX needs pip install '.\\[onnx]' in the clone.
 """
 
 

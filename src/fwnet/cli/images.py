@@ -52,7 +52,9 @@ INPUTS = argument_parameter(
     metavar="IN...",
     show_default=False,
 )
-OUTPUT = argument_parameter("output", str, "A file for one image, or a folder.", metavar="OUT")
+OUTPUT = argument_parameter(
+    "output", str, "A file for one image, or a folder. Missing folders are created.", metavar="OUT"
+)
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,8 @@ def _restore(
                 num_done += 1
                 _print_file(outcome)
     if num_failed:
+        if num_done + num_failed > 1:
+            say(f"{num_done} written, {num_failed} failed.")
         raise typer.Exit(2)
 
 

@@ -51,6 +51,7 @@ def _print_models(cards: list[Card]) -> None:
         column.no_wrap = True
     for column in table.columns[1:3]:
         column.justify = "right"
+    defaults = _default_models()
     for task in dict.fromkeys(card.task for card in cards):
         table.add_section()
         table.add_row(f"[bold]{task}[/bold]")
@@ -60,9 +61,24 @@ def _print_models(cards: list[Card]) -> None:
                     f"{key.removesuffix(' PSNR')} {x:.2f}" for key, x in card.figures.items()
                 )
                 size = f"{card.num_bytes / 1e6:.2f} MB"
-                table.add_row(card.name, f"{card.num_parameters:,}", size, figures)
+                when = defaults.get(card.name)
+                name = f"{card.name}\n[dim]  {when}[/dim]" if when else card.name
+                table.add_row(name, f"{card.num_parameters:,}", size, figures)
     console.print(table)
     console.print("fwnet models NAME describes one of them.", highlight=False)
+
+
+def _default_models() -> dict[str, str]:
+    """Return the models that the commands choose by themselves, and when."""
+    from fwnet.restoration import denoising, upscaling
+
+    chosen = [
+        (denoising.MODELS, "default"),
+        (denoising.FAST_MODELS, "default with --fast"),
+        (upscaling.MODELS, "default"),
+        (upscaling.JPEG_MODELS, "default for JPEG files"),
+    ]
+    return {name: when for models, when in chosen for name in models.values()}
 
 
 def _in_words(name: str, value: Any) -> str:

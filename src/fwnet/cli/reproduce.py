@@ -81,6 +81,7 @@ def reproduce(
     ] = None,
 ) -> None:
     """Rerun the experiments of the Frank-Wolfe Network paper and compare with its results."""
+    from fwnet.checks import did_you_mean
     from fwnet.data import DATA_SETS, DATA_VARIABLE
     from fwnet.experiments import EXPERIMENTS, Lab, Runner
     from fwnet.experiments.page import results_page
@@ -90,7 +91,8 @@ def reproduce(
 
     for name in names or ():
         if name not in (*EXPERIMENTS, "all"):
-            raise typer.BadParameter(f"unknown experiment {name!r}: run fwnet reproduce for a list")
+            hint = did_you_mean(name, EXPERIMENTS) or ": run fwnet reproduce for a list"
+            raise typer.BadParameter(f"unknown experiment {name!r}{hint}")
     if page and not page.parent.is_dir():
         raise typer.BadParameter(f"{page.parent} is not a folder", param_hint="--page")
     if data is not None:

@@ -50,7 +50,9 @@ TRAIN_LONGER = "Train longer (--num-epochs), or with a smaller --learning-rate."
 class OutputOptions:
     """Where every training writes."""
 
-    output: Path = option(MISSING, "Folder for the results.", flags=("--output", "-o"))
+    output: Path = option(
+        MISSING, "Folder for the results; created if missing.", flags=("--output", "-o")
+    )
 
 
 @dataclass(frozen=True)

@@ -114,6 +114,12 @@ def open_rows(
     """
     if not path.suffix and not path.exists():  # meant as a folder
         raise EncodeError(f"{path} does not exist")
+    if path.suffix in (".csv", ".txt"):
+        numbers = f"np.loadtxt({path.name!r}, delimiter=',')"
+        raise EncodeError(
+            f"expected a .npy or .parquet file, got {path}; "
+            f"convert it with np.save({path.name.removesuffix(path.suffix) + '.npy'!r}, {numbers})"
+        )
     check_suffix(path)
     if path.suffix != ".parquet" and (columns or keep):
         raise EncodeError(f"columns have names in .parquet files alone, got {path}")

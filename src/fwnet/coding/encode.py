@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fwnet.checks import check_integer, check_tolerance
+from fwnet.checks import check_integer, check_tolerance, did_you_mean
 from fwnet.coding.array_files import (
     EncodeError,
     RowFile,
@@ -290,7 +290,8 @@ def _summary(shards: Iterable[np.ndarray], coder: RowCoder) -> dict[str, Any]:
 def check_alternatives(model: str | Path | None, constraint: str, options: dict[str, Any]) -> None:
     """Raise unless there is either a network or a problem to solve."""
     if constraint not in CONSTRAINTS:
-        raise EncodeError(f"set must be one of {', '.join(CONSTRAINTS)}, got {constraint!r}")
+        expected = f"set must be one of {', '.join(CONSTRAINTS)}, got {constraint!r}"
+        raise EncodeError(expected + did_you_mean(constraint, CONSTRAINTS))
     given = [name for name, value in options.items() if value is not None]
     if model is None and constraint == "simplex":
         if "p" in given or "radius" not in given:

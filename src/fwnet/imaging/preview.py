@@ -1,5 +1,6 @@
-"""A crop of an image at several strengths, side by side: which one looks best?"""
+"""Images side by side: before and after, or a crop of an image at several strengths."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,20 +12,20 @@ from fwnet.imaging.restorer import Restorer
 
 STRENGTHS = (0.0, 0.5, 1.0, 1.5, 2.0)
 SIDE = 320  # of the crop, in pixels
-GAP, LINE = 6, 22  # between crops, and the height of the words below them
+GAP, LINE = 6, 30  # between images, and the least height of the words below them
 
 
-def preview(restorer: Restorer, pixels: Pixels, about: Metadata) -> Image.Image:
+def preview(
+    restorer: Restorer, pixels: Pixels, about: Metadata, sigma: float | None
+) -> Image.Image:
     """Return the middle of an image at strengths from 0 to 2, with the strength below each.
-
-    The noise level is that of the whole image.
 
     Args:
         restorer: A network for denoising.
         pixels: The image.
         about: Its metadata, which say how a viewer turns it.
+        sigma: The noise level of the whole image.
     """
-    sigma = restorer.noise_level(pixels)
     middle = tuple(
         slice(max(0, (length - SIDE) // 2), max(0, (length - SIDE) // 2) + SIDE)
         for length in pixels.colors.shape[:2]
@@ -34,12 +35,20 @@ def preview(restorer: Restorer, pixels: Pixels, about: Metadata) -> Image.Image:
     for strength in STRENGTHS:
         result = restorer.with_options(sigma=sigma, strength=strength).run(crop)
         views.append(about.turned(Pixels(with_bits(result.pixels.colors, 8)).pillow()))
+    names = [f"--strength {strength:g}" for strength in STRENGTHS[1:]]
+    names[STRENGTHS.index(1.0) - 1] += " (default)"
+    return side_by_side(views, ["as it is", *names])
+
+
+def side_by_side(views: Sequence[Image.Image], words: Sequence[str]) -> Image.Image:
+    """Return images of one size and mode on a white sheet, with words below each."""
     width, height = views[0].size
-    sheet = Image.new("RGB", (len(views) * (width + GAP) - GAP, height + LINE), "white")
-    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(14)
-    for index, (strength, view) in enumerate(zip(STRENGTHS, views, strict=True)):
+    letter = max(8, min(20, width // 12), width // 50)
+    size = len(views) * (width + GAP) - GAP, height + max(LINE, 3 * letter // 2)
+    sheet = Image.new(views[0].mode, size, "white")
+    pen, font = ImageDraw.Draw(sheet), ImageFont.load_default(letter)
+    for index, (view, text) in enumerate(zip(views, words, strict=True)):
         left = index * (width + GAP)
         sheet.paste(view, (left, 0))
-        words = f"--strength {strength:g}" if strength else "as it is"
-        pen.text((left + 2, height + 3), words, "black", font)
+        pen.text((left + 2, height + 3), text, "black", font)
     return sheet

@@ -39,7 +39,7 @@ from fwnet.imaging.image_files import (
 )
 from fwnet.imaging.metadata import Metadata
 from fwnet.imaging.pixels import ImageError, Pixels, with_bits
-from fwnet.imaging.preview import preview
+from fwnet.imaging.preview import preview, side_by_side
 from fwnet.imaging.restorer import Restored, Restorer
 from fwnet.imaging.stored_images import StoredJob, list_stored_jobs
 from fwnet.progress import Progress, ProgressCallback, silent
@@ -500,10 +500,13 @@ def _restore(
     start = time.monotonic()
     read = read_image(job.source)
     if restorer.asked.get("preview"):
-        sheet = preview(restorer, read.pixels, read.about)
+        sigma = restorer.noise_level(read.pixels)
+        sheet = preview(restorer, read.pixels, read.about, sigma)
         write_image(job.place, Pixels.of_pillow(sheet), Metadata(), replace=force)
+        known = "estimated" if restorer.asked.get("sigma") is None else "given"
+        words = "preview" if sigma is None else f"preview, sigma {255 * sigma:.1f} ({known})"
         seconds = time.monotonic() - start
-        return RestoredFile(job.source, job.place, *sheet.size, "preview", None, seconds)
+        return RestoredFile(job.source, job.place, *sheet.size, words, sigma, seconds)
     count = len(read.pages) if is_tiff_suffix(job.place) else 1
 
     def restored_page(number: int, read: ImageFile) -> tuple[Restored, Metadata]:
@@ -520,7 +523,7 @@ def _restore(
     notes = list(read.notes)
     if job.compared is not None:  # first: where there is a result, the file is done
         before = restorer.baseline(read.pixels.colors)
-        _write_comparison(job.compared, before, restored.pixels.colors, about, force)
+        _write_comparison(job.compared, before, restored.pixels, about, force)
     try:
         if count > 1 or (is_tiff_suffix(job.place) and read.description is not None):
             num_bytes = count * restored.pixels.channels().nbytes
@@ -578,12 +581,16 @@ def _check_place(place: Path, force: bool) -> None:
 
 
 def _write_comparison(
-    place: Path, before: np.ndarray, after: np.ndarray, about: Metadata, force: bool
+    place: Path, before: np.ndarray, after: Pixels, about: Metadata, force: bool
 ) -> None:
-    """Write before and after side by side in 8 bits, turned as a viewer shows them."""
-    views = [about.turned(Pixels(with_bits(colors, 8)).pillow()) for colors in (before, after)]
-    sheet = Image.new(views[0].mode, (2 * views[0].width, views[0].height))
-    for index, view in enumerate(views):
-        sheet.paste(view, (index * view.width, 0))
+    """Write before and after side by side in 8 bits on white, turned as a viewer shows them."""
+    views = []
+    for colors in (before, after.colors):
+        view = Pixels(with_bits(colors, 8)).pillow()
+        if after.alpha is not None:
+            cover = Pixels(with_bits(after.alpha, 8)[..., None]).pillow()
+            view = Image.composite(view, Image.new(view.mode, view.size, "white"), cover)
+        views.append(about.turned(view))
+    sheet = side_by_side(views, ["before", "after"])
     options = {"icc_profile": about.profile} if about.profile else {}
     write_whole(place, lambda file: sheet.save(file, format="PNG", **options), replace=force)

@@ -381,10 +381,10 @@ def denoise(
             equal channels counts as gray. A network for gray images is applied to each channel of a
             color image; one for color refuses gray images, because it would take noise that is the
             same in all channels for a part of the image.
-        strength: How much noise to remove, a factor of σ: 0 for none, 0.5 for less, 2 for more. A
-            network for one noise level is mixed with the image instead.
-        fast: Whether to use small networks by default, which take a fifth of the time and have
-            about 0.3 dB less.
+        strength: How much noise to remove, a factor of σ in [0, 10]: 0 for none, 0.5 for less, 2
+            for more. A network for one noise level is mixed with the image instead.
+        fast: Whether to use small networks by default, which take a quarter (gray) or a sixth
+            (color) of the time and have about 0.3 dB less.
         device: Where to compute. None for a CUDA device if there is one; for an `ImageModel`, its
             own device.
         tile: Side of a tile, which bounds the memory; None for a size that suits the device.

@@ -15,7 +15,7 @@ NOTES = """
 
 [bold]fwnet denoise photo.jpg clean.png --strength 0.5[/bold]   keep more of the grain
 
-[bold]fwnet denoise photo.jpg clean.png --fast[/bold]      a fifth of the time
+[bold]fwnet denoise photo.jpg clean.png --fast[/bold]      smaller networks, which are faster
 
 [bold]fwnet denoise photos/ clean/ --compare[/bold]        a folder, with comparisons
 
@@ -77,8 +77,8 @@ class ApplyOptions:
     )
     strength: float = option(
         1.0,
-        "How much noise to remove: 0 leaves the image as it is, 0.5 removes less and keeps more "
-        "grain, 2 removes more. The noise level is multiplied by it.",
+        "How much noise to remove, from 0 to 10: 0 leaves the image as it is, 0.5 removes less and "
+        "keeps more grain, 2 removes more. The noise level is multiplied by it.",
     )
     preview: bool = option(
         False,
@@ -87,7 +87,8 @@ class ApplyOptions:
     )
     fast: bool = option(
         False,
-        "Use smaller networks, which take a fifth of the time and clean a little less well.",
+        "Use smaller networks, which take a quarter (gray) or a sixth (color) of the time and "
+        "clean a little less well.",
         flags=("--fast",),
     )
 

@@ -1,7 +1,6 @@
 """The shipped models and their cards: list them, and load them by name."""
 
 import dataclasses
-import difflib
 import hashlib
 import json
 import os
@@ -14,6 +13,7 @@ from typing import Any, Self, get_origin
 import torch
 
 from fwnet import models
+from fwnet.checks import did_you_mean
 from fwnet.hardware import choose_device
 from fwnet.models import Model, ModelFileError
 from fwnet.models.model import model_from
@@ -229,8 +229,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _unknown(problem: str, name: str, folder: Path) -> ModelFileError:
-    near = difflib.get_close_matches(name, _names(folder), n=3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ";"
+    hint = did_you_mean(name, _names(folder)) or ";"
     how = "fwnet.list_models(), or fwnet models on the command line, lists all"
     return ModelFileError(f"{problem}{hint} {how}")
 
