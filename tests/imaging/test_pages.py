@@ -1,5 +1,7 @@
 """TIFF files of several pages: every page is read, and descriptions stay true."""
 
+import struct
+
 import numpy as np
 import pytest
 import tifffile
@@ -63,6 +65,21 @@ def test_pages_that_pillow_cannot_open(tmp_path):
     options = {"extrasamples": ["unassalpha"], "planarconfig": "contig"}
     tifffile.imwrite(path, stack, photometric="minisblack", **options)
     assert np.array_equal([page.pixels.channels() for page in pages_of(path)], stack)
+
+
+def test_pages_in_a_circle_are_counted_once(tmp_path):
+    """A damaged file, whose last page names the first one as the next."""
+    path = tmp_path / "x.tif"
+    with tifffile.TiffWriter(path) as writer:
+        for page in values((3, 9, 7), np.uint8):
+            writer.write(page, photometric="minisblack", metadata=None)
+    with tifffile.TiffFile(path) as opened:
+        first, last = opened.pages[0].offset, opened.pages[2].offset
+        count = len(opened.pages[2].tags)
+    with path.open("r+b") as file:
+        file.seek(last + 2 + 12 * count)
+        file.write(struct.pack("<I", first))
+    assert read_image(path).pages == (0, 1, 2)
 
 
 def test_smaller_copies_and_masks_are_no_pages(tmp_path):

@@ -85,13 +85,18 @@ def page_numbers(file: BinaryIO) -> tuple[int, ...]:
     import tifffile
 
     file.seek(0)
+    kinds: dict[int, int] = {}  # by place in the file
     try:
         with tifffile.TiffFile(file) as opened:
             pages: Any = opened.pages
-            kinds = [page.subfiletype for page in pages]
+            for page in pages:
+                if page.offset in kinds:  # damaged: from here on the pages repeat for ever
+                    break
+                kinds[page.offset] = page.subfiletype
     except tifffile.TiffFileError:  # Pillow reads a few headers that are not quite right
         return (0,)
-    return tuple(n for n, kind in enumerate(kinds) if n == 0 or not kind & COPY_OR_MASK)
+    listed = enumerate(kinds.values())
+    return tuple(n for n, kind in listed if n == 0 or not kind & COPY_OR_MASK)
 
 
 def read_tiff(file: BinaryIO, number: int = 0) -> tuple[np.ndarray, Metadata]:
