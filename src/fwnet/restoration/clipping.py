@@ -35,11 +35,27 @@ def unclipped(denoised: Tensor, noisy: Tensor) -> Tensor:
 
 def _share_of_mean(ratio: Tensor) -> Tensor:
     """t/m(t) where the deviation of max(t + n, 0), n ~ N(0, 1), is `ratio` times its mean m(t)."""
-    ratios, shares = (part.to(ratio) for part in _table())
-    right = torch.searchsorted(ratios, ratio.contiguous()).clamp(1, NUM_POINTS - 1)
+    shares, least, step = _even_table()
+    shares = shares.to(ratio)
+    place = ratio.sub(least).div_(step).clamp_(0, NUM_POINTS - 1)
+    left = place.long().clamp_(max=NUM_POINTS - 2)
+    return torch.lerp(shares[left], shares[left + 1], place.sub_(left))
+
+
+@cache
+def _even_table() -> tuple[Tensor, float, float]:
+    """Return t/mean at equal distances of deviation/mean, the least of these and the distance.
+
+    In such a table a place is computed: to search it for every pixel takes as long as a network.
+    """
+    ratios, shares = _table()
+    least, most = ratios[0].item(), ratios[-1].item()
+    even = torch.linspace(least, most, NUM_POINTS, dtype=torch.float64)
+    right = torch.searchsorted(ratios, even).clamp(1, NUM_POINTS - 1)
     left = right - 1
-    weight = (ratio - ratios[left]) / (ratios[right] - ratios[left])
-    return torch.lerp(shares[left], shares[right], weight.clamp(0, 1))
+    weight = (even - ratios[left]) / (ratios[right] - ratios[left])
+    step = (most - least) / (NUM_POINTS - 1)
+    return torch.lerp(shares[left], shares[right], weight), least, step
 
 
 @cache
