@@ -383,7 +383,7 @@ def denoise(
             same in all channels for a part of the image.
         strength: How much noise to remove, a factor of σ in [0, 10]: 0 for none, 0.5 for less, 2
             for more. A network for one noise level is mixed with the image instead.
-        fast: Whether to use small networks by default, which take a quarter (gray) or a sixth
+        fast: Whether to use small networks by default, which take a fifth (gray) or a quarter
             (color) of the time and have about 0.3 dB less.
         device: Where to compute. None for a CUDA device if there is one; for an `ImageModel`, its
             own device.

@@ -87,7 +87,7 @@ class ApplyOptions:
     )
     fast: bool = option(
         False,
-        "Use smaller networks, which take a quarter (gray) or a sixth (color) of the time and "
+        "Use smaller networks, which take a fifth (gray) or a quarter (color) of the time and "
         "clean a little less well.",
         flags=("--fast",),
     )
