@@ -1,8 +1,8 @@
-"""Certified codes in a pipeline of Ray Data: read Parquet files, code, set bad rows apart.
+"""Certified codes in a pipeline of Ray Data
+=========================================
 
-python examples/ray_pipeline.py      # makes its own data in a temporary folder
-
-Needs Ray: pip install '.[ray]' in the clone.
+Read Parquet files, code their rows, and set bad rows apart. ``python examples/ray_pipeline.py``
+makes its own data in a temporary folder. It needs Ray: ``pip install '.[ray]'`` in the clone.
 """
 
 import os
