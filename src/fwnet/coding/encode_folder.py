@@ -93,7 +93,7 @@ def encode_folder(
     Rows with NaN, infinite or missing values have NaN as code, and are counted.
 
     Args:
-        data: A file, a folder (with its subfolders) or a pattern such as "data/*.parquet"; a path,
+        data: A file, a folder (with its subfolders) or a pattern such as `data/*.parquet`; a path,
             or a URL that fsspec knows, such as "s3://bucket/data".
         output: The folder for the codes, a path or a URL.
         p: See `encode_file`.
