@@ -615,13 +615,13 @@ FAULTS = [
         "tests/imaging/test_transparency.py",
     ),
     Fault(
-        "imaging/restored_files.py",
+        "imaging/file_lists.py",
         'if not name.startswith(".") and resolved(here / name) != results',
         'if not name.startswith(".")',
         "tests/imaging/test_file_lists.py",
     ),
     Fault(
-        "imaging/restored_files.py",
+        "imaging/file_lists.py",
         "wanted[resolved(job.place)] > 1 and",
         "wanted[resolved(job.place)] > 2 and",
         "tests/imaging/test_file_lists.py",

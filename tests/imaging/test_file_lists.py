@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from fwnet.imaging.file_lists import compare_path, list_jobs
 from fwnet.imaging.pixels import ImageError
-from fwnet.imaging.restored_files import compare_path, list_jobs
 
 
 @pytest.fixture
