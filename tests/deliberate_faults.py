@@ -921,6 +921,12 @@ FAULTS = [
     ),
     Fault(
         "restoration/clipping.py",
+        "return pairs(sums, REACH).sub_(x)",
+        "return pairs(sums, REACH)",
+        "tests/restoration/test_clipping.py",
+    ),
+    Fault(
+        "restoration/clipping.py",
         "dark = denoised * _share_of_mean(noise / denoised.clamp(min=1e-6))",
         "dark = denoised",
         "tests/restoration/test_clipping.py",

@@ -5,8 +5,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn.functional import avg_pool2d
 
-from fwnet.restoration.clipping import _table, unclipped
+from fwnet.restoration.clipping import REACH, _mean_around, _table, unclipped
 
 
 def noisy_field(level, noise, seed=0):
@@ -47,6 +48,16 @@ def test_images_without_noise_stay_exactly_as_they_are():
 def test_images_may_be_smaller_than_the_window(shape):
     image = torch.rand(shape, generator=torch.Generator().manual_seed(0))
     assert unclipped(image / 2, image).shape == shape
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 3, 2, 5), (1, 1, 40, 3), (1, 3, 21, 34)])
+@pytest.mark.parametrize("order", [torch.contiguous_format, torch.channels_last])
+def test_means_are_those_of_a_pooling(shape, order):
+    x = torch.rand(shape, generator=torch.Generator().manual_seed(0)).contiguous(
+        memory_format=order
+    )
+    expected = avg_pool2d(x, 2 * REACH + 1, 1, REACH, count_include_pad=False)
+    torch.testing.assert_close(_mean_around(x), expected, rtol=1e-6, atol=0)
 
 
 def test_the_moments_of_cut_off_noise():
