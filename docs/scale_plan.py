@@ -183,9 +183,7 @@ def works() -> dict[str, Work]:
     driver = rates["driver_seconds_per_task"]
     jpeg = images["jpeg"]
     jpeg_seconds, jpeg_bytes = jpeg["read"] + jpeg["write"], 1e6 * jpeg["MB"]
-    (per_megapixel,) = [
-        n for name, n in on_cpu["notes"].items() if "megapixel of the result, a color" in name
-    ]
+    (per_megapixel,) = [n for name, n in on_cpu["notes"].items() if "a color image of 1024" in name]
     cores = 2  # of the machine on which seconds per megapixel were measured
     default, fast = (12 * cores * per_megapixel[k] for k in ("the default network", "with --fast"))
     gpu = images["denoise 12 MP color, sigma estimated"]["seconds"]

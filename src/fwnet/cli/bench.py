@@ -104,7 +104,7 @@ def _print_report(console: Console, report: Report) -> None:
         table.add_row(
             row.name,
             f"{row.ratio:.3g}",
-            "" if row.target is None else f"≤ {row.target:g}",
+            "" if row.target is None else f"≤ {row.target:.3g}",
             f"{row.milliseconds:.4g}",
             f"±{row.spread:.0%}",
             "" if row.peak_mib is None else f"{row.peak_mib:.0f}",
