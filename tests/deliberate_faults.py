@@ -433,7 +433,7 @@ FAULTS = [
         "tests/models/test_image_models.py::test_dncnn_written_out",
     ),
     Fault(
-        "models/model.py",
+        "models/image_model.py",
         "max(radius, REACH) if self.residual and self.scale > 1 else radius",
         "radius",
         (
@@ -441,7 +441,7 @@ FAULTS = [
         ),
     ),
     Fault(
-        "models/model.py",
+        "models/model_files.py",
         "write_whole(path, safetensors.torch.save(tensors, metadata))",
         "path.write_bytes(safetensors.torch.save(tensors, metadata))",
         "tests/models/test_models.py::test_saving_leaves_the_old_file_or_the_new_one",
@@ -896,13 +896,13 @@ FAULTS = [
         "tests/zoo/test_zoo.py::test_an_unknown_model_is_one_line_and_exit_code_2",
     ),
     Fault(
-        "models/model.py",
+        "models/image_model.py",
         "radius = self.reduction * (radius + 1) - 1",
         "radius = self.reduction * radius",
         "tests/models/test_image_models.py::TestDnCNNAtHalfResolution",
     ),
     Fault(
-        "models/model.py",
+        "models/image_model.py",
         ".clamp(max=x.shape[axis] - 1)",
         " % x.shape[axis]",
         "tests/models/test_image_models.py",

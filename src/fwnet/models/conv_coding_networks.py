@@ -16,7 +16,7 @@ from fwnet.models.coding_network import (
     check_dictionary,
     raw_thresholds,
 )
-from fwnet.models.model import (
+from fwnet.models.image_model import (
     ConvolutionalModel,
     check_kernel_size,
     convolution,
