@@ -20,12 +20,11 @@ from fwnet.coding import EncodeError, LearnedBall, learn_ball
 from fwnet.coding.array_files import open_rows, read_dictionary
 from fwnet.coding.ball_search import (
     LARGEST_SAMPLE,
-    WIDEST_NORMS,
     BallSearch,
     held_out_errors,
-    norm_spread,
     random_folds,
 )
+from fwnet.coding.learned_ball import WIDEST_NORMS, norm_spread
 from fwnet.data import keyed_generator
 from fwnet.drawing import label_of, page, svg
 from fwnet.files import write_whole
