@@ -447,7 +447,7 @@ FAULTS = [
         "tests/models/test_models.py::test_saving_leaves_the_old_file_or_the_new_one",
     ),
     Fault(
-        "data/images.py",
+        "data/image_sets.py",
         "(heights - size + 1)",
         "(heights - size)",
         "tests/data/test_images.py::test_all_images_places_and_symmetries_are_equally_likely",
