@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # examples run side by side instead
 
@@ -71,6 +72,12 @@ ELSEWHERE = {
 EXAMPLE = re.compile(r"\(\.\./examples/(\w+/plot_\w+)\.py\)")  # its page is made from it
 
 
+def _add_contents(app, docname, source):
+    """Append the table of contents to the start page; a code host would show it as code."""
+    if docname == "index":
+        source[0] += Path(app.srcdir, "contents.txt").read_text(encoding="utf-8")
+
+
 def _link_inside(app, docname, source):  # noqa: ARG001 (Sphinx's signature)
     for outside, inside in ELSEWHERE.items():
         source[0] = source[0].replace(f"({outside})", f"({inside})")
@@ -96,5 +103,6 @@ def _as_rest(app, what, name, obj, options, lines):  # noqa: ARG001
 
 def setup(app):
     """Connect what is done to pages and docstrings."""
+    app.connect("source-read", _add_contents)
     app.connect("source-read", _link_inside)
     app.connect("autodoc-process-docstring", _as_rest, priority=1)

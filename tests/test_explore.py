@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from fwnet.cli import app
-from fwnet.explore import _sample, explore, recommendation, write_page
+from fwnet.explore import explore, recommendation, write_page
+from fwnet.explore.exploration import _sample
 
 ROWS = 80
 
@@ -19,9 +20,9 @@ def small_map():
     """Few balls and few rounds: what is tested is the page, not the search."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fwnet.coding.ball_search.GRID", (0.8, 0.65, 0.5))
-        patch.setattr("fwnet.explore.EXPONENTS", (1.0, 3.0))
-        patch.setattr("fwnet.explore.RADIUS_FACTORS", (0.25, 0.5, 1.0))
-        patch.setattr("fwnet.explore.ROUNDS", 2)
+        patch.setattr("fwnet.explore.exploration.EXPONENTS", (1.0, 3.0))
+        patch.setattr("fwnet.explore.exploration.RADIUS_FACTORS", (0.25, 0.5, 1.0))
+        patch.setattr("fwnet.explore.exploration.ROUNDS", 2)
         yield
 
 
@@ -146,7 +147,7 @@ def test_rows_that_are_not_finite_are_left_out_and_counted(tmp_path):
 def test_the_sample_does_not_depend_on_how_the_file_is_read(size, tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", np.arange(1.0, 301.0).reshape(100, 3))
     expected, _ = _sample(tmp_path / "x.npy", 30, 0)
-    monkeypatch.setattr("fwnet.explore.READ_ENTRIES", size)
+    monkeypatch.setattr("fwnet.explore.exploration.READ_ENTRIES", size)
     np.testing.assert_array_equal(_sample(tmp_path / "x.npy", 30, 0)[0], expected)
     assert len({*expected[:, 0]}) == 30
 

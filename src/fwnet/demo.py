@@ -295,10 +295,10 @@ def show_speed() -> Section:
     )
 
 
-def _seconds(work: Callable[[], object], rounds: int = 3) -> float:
-    """Return the shortest time of several rounds."""
+def _seconds(work: Callable[[], object]) -> float:
+    """Return the shortest time of three rounds."""
     times = []
-    for _ in range(rounds):
+    for _ in range(3):
         start = time.perf_counter()
         work()
         times.append(time.perf_counter() - start)

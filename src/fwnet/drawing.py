@@ -65,10 +65,10 @@ def svg(figure: Figure, title: str) -> str:
     return text.replace("<svg", label, 1)
 
 
-def webp(image: np.ndarray, quality: int = 80) -> str:
+def webp(image: np.ndarray) -> str:
     """Return an image of 8 bits as the address of an <img>."""
     file = io.BytesIO()
-    Image.fromarray(image).save(file, "WEBP", quality=quality, method=6)
+    Image.fromarray(image).save(file, "WEBP", quality=80, method=6)
     return f"data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}"
 
 

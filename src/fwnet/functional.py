@@ -226,13 +226,8 @@ def check_exponent(p: float | Tensor) -> None:
 
 def check_radius(radius: float | Tensor) -> None:
     """Raise unless radius is a finite number > 0. For a tensor only shape and dtype are checked."""
-    check_positive("radius", radius)
-
-
-def check_positive(name: str, value: float | Tensor) -> None:
-    """Raise unless a value is a finite number > 0. Of a tensor only shape and dtype are checked."""
-    if _is_readable(name, value) and not 0 < value < math.inf:
-        raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
+    if _is_readable("radius", radius) and not 0 < radius < math.inf:
+        raise ValueError(f"radius must be > 0 and finite, got {radius!r}")
 
 
 def check_eps(eps: float) -> None:

@@ -91,9 +91,9 @@ class Store:
         """Return a file of this folder."""
         return self.folder / name if self.folder else StoredFile(self.fs, f"{self.root}/{name}")
 
-    def make(self, name: str = "") -> None:
-        """Make a folder in it, or itself."""
-        self.fs.makedirs(f"{self.root}/{name}", exist_ok=True)
+    def make(self) -> None:
+        """Make the folder."""
+        self.fs.makedirs(f"{self.root}/", exist_ok=True)
 
     def names(self, folder: str = "") -> list[str]:
         """Return the files of a folder in it, with the folders below; sorted, fresh."""

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.linear_model import orthogonal_mp
 
-from fwnet.data.images import ImageSet
+from fwnet.data import ImageSet
 from fwnet.experiments import patches
 from fwnet.experiments.patches import BLEND, GAIN, denoise_ksvd, patch_dictionary
 from fwnet.metrics import psnr

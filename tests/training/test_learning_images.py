@@ -9,8 +9,8 @@ from PIL import Image
 from fwnet.data import BSD68, DataError
 from fwnet.progress import Progress
 from fwnet.restoration import Denoising, Upscaling, denoising, upscaling
-from fwnet.training import TrainingRun, restoration_training
-from fwnet.training.restoration_training import read_learning_images
+from fwnet.training import TrainingRun, learning_images
+from fwnet.training.learning_images import read_learning_images
 from tests.real_data import DATA, needs
 from tests.trainings import save_noise
 
@@ -86,7 +86,7 @@ class TestFolders:
         for index in range(15):
             (tmp_path / f"{index}.jpg").touch()
         _, lines, _ = read(tmp_path)
-        assert len(lines) == restoration_training.NUM_NAMED + 1
+        assert len(lines) == learning_images.NUM_NAMED + 1
         assert lines[-1] == "Warning: 15 of 16 files cannot be used and are skipped."
 
     def test_nothing_left_is_an_error(self, tmp_path):

@@ -11,7 +11,7 @@ from fwnet.errors import FwnetError
 from fwnet.models import ConvFWNet
 from fwnet.restoration import Denoising, Upscaling
 from fwnet.training import RestorationTask, TrainingConfig, TrainingRun, decibels
-from fwnet.training.restoration_training import read_learning_images
+from fwnet.training.learning_images import read_learning_images
 from fwnet.zoo import TrainedModel
 from tests.trainings import about, save_pairs, train_on
 

@@ -1,12 +1,13 @@
 """Code whole data sets: scikit-learn estimators, files of rows, networks trained on pairs."""
 
 from fwnet.coding.array_files import EncodeError
-from fwnet.coding.ball_search import LearnedBall, UnidentifiedWarning, learn_ball
+from fwnet.coding.ball_search import learn_ball
 from fwnet.coding.dictionary_learning import LearningProgress, LpDictionaryLearning
 from fwnet.coding.encode import EncodeReport, encode_file
 from fwnet.coding.encode_folder import encode_folder
 from fwnet.coding.fwnet_classifier import FWNetClassifier
 from fwnet.coding.fwnet_coder import FWNetCoder
+from fwnet.coding.learned_ball import LearnedBall, UnidentifiedWarning
 from fwnet.coding.lp_coder import LpCoder
 from fwnet.coding.structured_codes import structured_codes
 from fwnet.coding.train_coder import CoderReport, train_coder

@@ -17,12 +17,11 @@ from fwnet.coding.ball_search import (
     FINE_STEP,
     FINEST_STEP,
     BallSearch,
-    LearnedBall,
-    check_learnable,
     excess_of,
     exponent_of,
     random_folds,
 )
+from fwnet.coding.learned_ball import LearnedBall, check_learnable
 from fwnet.sets import LpBall
 from fwnet.solvers.alternation import alternate
 from fwnet.solvers.atoms import initial_atoms

@@ -11,17 +11,11 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from fwnet.checks import check_integer
-from fwnet.coding.ball_search import UnidentifiedWarning, check_ball
 from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer, as_array, to_tensor
 from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes
 from fwnet.coding.dictionary_learning import LpDictionaryLearning
-from fwnet.coding.network_estimator import (
-    FIRST_P,
-    FLOAT32,
-    LEARN,
-    NetworkEstimator,
-    in_precision,
-)
+from fwnet.coding.learned_ball import LEARN, UnidentifiedWarning, check_ball
+from fwnet.coding.network_estimator import FIRST_P, FLOAT32, NetworkEstimator, in_precision
 from fwnet.models import FWNet
 from fwnet.solvers import ksvd
 from fwnet.training import CodeRegression

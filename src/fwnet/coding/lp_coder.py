@@ -8,14 +8,9 @@ import numpy as np
 import torch
 
 from fwnet.checks import check_tolerance
-from fwnet.coding.ball_search import (
-    LEARN,
-    LEARNED,
-    check_ball,
-    learn_ball,
-    note_learned_ball,
-)
+from fwnet.coding.ball_search import learn_ball
 from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder, to_tensor
+from fwnet.coding.learned_ball import LEARN, LEARNED, check_ball, note_learned_ball
 from fwnet.sets import ConvexSet, LpBall
 
 

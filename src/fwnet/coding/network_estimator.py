@@ -15,12 +15,12 @@ from torch import Tensor
 from fwnet.checks import check_integer
 from fwnet.coding.code_transformer import TORCH_DTYPES
 from fwnet.coding.coder_network import split_rows
+from fwnet.coding.learned_ball import LEARN
 from fwnet.hardware import choose_device
 from fwnet.models import FWNet, Model
 from fwnet.progress import progress_bar
 from fwnet.training import Task, TrainingConfig, TrainingRun, train
 
-LEARN = "learn"
 FIRST_P = 1.5  # where a learned p starts if nothing else is known
 FLOAT32 = np.dtype(np.float32)
 FEWEST_BATCHES = 20  # per pass over the samples

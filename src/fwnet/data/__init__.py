@@ -9,11 +9,9 @@ from fwnet.data.berkeley import (
 )
 from fwnet.data.digits import Digits, load_mnist, small_digits
 from fwnet.data.folders import DATA_SETS, DATA_VARIABLE, DataError
+from fwnet.data.image_sets import ImageSet, Squares, noisy
 from fwnet.data.images import (
-    ImageSet,
-    Squares,
     image_files,
-    noisy,
     read_images,
     read_luma,
     read_luma_images,

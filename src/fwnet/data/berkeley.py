@@ -5,7 +5,8 @@ import shutil
 from pathlib import Path
 
 from fwnet.data.folders import DATA_VARIABLE, DataError, cache_folder, data_folder, download
-from fwnet.data.images import evenly_spread, image_files
+from fwnet.data.image_sets import evenly_spread
+from fwnet.data.images import image_files
 
 # The usual 68 test images, gray or color; all are in the folder `val`.
 BSD68_NAMES = """

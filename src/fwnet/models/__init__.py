@@ -4,19 +4,21 @@ from fwnet.models.classifiers import CodeClassifier
 from fwnet.models.coding_network import CodingNetwork
 from fwnet.models.conv_coding_networks import ConvFWNet, ConvLISTA
 from fwnet.models.fwnet import MLP, FWNet
+from fwnet.models.image_model import ImageModel
 from fwnet.models.lcod import LCoD
 from fwnet.models.lista import LISTA
 from fwnet.models.model import (
     MODELS,
-    ImageModel,
     Model,
-    ModelFileError,
     SignalModel,
     create_model,
     load_model,
+    restore_model,
+)
+from fwnet.models.model_files import (
+    ModelFileError,
     read_model,
     read_weights,
-    restore_model,
     write_model,
     write_weights,
 )

@@ -16,7 +16,7 @@ from fwnet.models.coding_network import (
     check_dictionary,
     raw_thresholds,
 )
-from fwnet.models.model import (
+from fwnet.models.image_model import (
     ConvolutionalModel,
     check_kernel_size,
     convolution,
@@ -338,9 +338,9 @@ def gram_kernels(atoms: Tensor) -> Tensor:
     return conv2d(atoms, atoms, padding=atoms.shape[-1] // 2)
 
 
-def squared_norm(atoms: Tensor, size: int = 32) -> Tensor:
-    """‖D‖² of the convolution: the largest gain over the frequencies of a size × size torus."""
-    spectra = torch.fft.rfft2(atoms, s=(size, size))  # (m, c, size, size/2 + 1)
+def squared_norm(atoms: Tensor) -> Tensor:
+    """‖D‖² of the convolution: the largest gain over the frequencies of a 32 × 32 torus."""
+    spectra = torch.fft.rfft2(atoms, s=(32, 32))  # (m, c, 32, 17)
     matrices = spectra.permute(2, 3, 0, 1)
     gains: Tensor = torch.linalg.matrix_norm(matrices, ord=2)
     return gains.square().max()

@@ -1,44 +1,25 @@
-"""The base classes of models, of signals and of images; model files."""
+"""The base classes of models, and models made from what a file says."""
 
 from __future__ import annotations
 
 import inspect
-import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
-import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
-from torch.nn.functional import pixel_shuffle
 
-from fwnet.checks import check_integer, check_tensor
-from fwnet.errors import FwnetError
-from fwnet.files import why_not_readable, write_whole
-from fwnet.hardware import choose_device, is_exporting, widest_dtype
-from fwnet.resize import REACH, enlarge
+from fwnet.checks import check_tensor
+from fwnet.hardware import choose_device, widest_dtype
+from fwnet.models.model_files import ModelFileError, read_model, write_model
 from fwnet.sets import ConvexSet, set_to_config
 from fwnet.version import __version__
 
 MODELS: dict[str, type[Model]] = {}
-METADATA_KEY = "fwnet"
 MOST_PER_WEIGHT, MOST_LAYERS = 64, 10_000  # beyond these, a file is looked at closely
-
-
-class ModelFileError(FwnetError):
-    """A file that holds no usable model.
-
-    >>> import fwnet
-    >>> try:
-    ...     fwnet.load_model("nosuchfile.safetensors")
-    ... except fwnet.models.ModelFileError as error:
-    ...     print(error)
-    nosuchfile.safetensors does not exist
-    """
 
 
 class Model(nn.Module, ABC):
@@ -172,188 +153,6 @@ class SignalModel(Model):
             )
 
 
-class ImageModel(Model):
-    """y = x + f(x) or, without `residual`, y = f(x), for images x of shape (batch, channel, h, w).
-
-    Values are in [0, 1]. With a noise-level input f gets one more channel, which holds σ at every
-    pixel, so that one network serves all σ. With a `scale` s > 1, y has s·h × s·w pixels, and f(x)
-    is added to x enlarged bicubically. With a `reduction` r > 1, f works on 1/r of the height and
-    width: it sees the r² pixels of every r × r square of x as r² planes.
-
-    Attributes:
-        in_channels: The channels of x and y: 1 for gray, 3 for color.
-        residual: Whether f(x) is added to x.
-        noise_level_input: Whether `forward` needs σ.
-        scale: Scale factor: y is `scale` times the height and width of x.
-        reduction: The side of the squares of x that f takes as one place.
-        receptive_radius: The largest distance, in pixels of x, at which a pixel of x affects a
-            pixel of y.
-        multiply_adds: The number of multiplications with weights per pixel of y.
-
-    >>> import fwnet
-    >>> net = fwnet.load_model("conv_fwnet_t16.denoise_gray")
-    >>> isinstance(net, fwnet.models.ImageModel), net.noise_level_input, net.reduction
-    (True, True, 2)
-    """
-
-    in_channels: int
-    residual: bool
-    noise_level_input: bool
-    scale: int
-    reduction: int
-
-    def __init__(
-        self,
-        in_channels: int,
-        *,
-        residual: bool,
-        noise_level_input: bool,
-        scale: int = 1,
-        reduction: int = 1,
-    ) -> None:
-        super().__init__()
-        for name, value in (("residual", residual), ("noise_level_input", noise_level_input)):
-            if value not in (True, False):
-                raise ValueError(f"{name} must be True or False, got {value!r}")
-        check_integer("in_channels", in_channels)
-        check_integer("scale", scale)
-        check_integer("reduction", reduction)
-        self.in_channels, self.residual = in_channels, residual
-        self.noise_level_input, self.scale, self.reduction = noise_level_input, scale, reduction
-
-    @property
-    def in_planes(self) -> int:
-        """The channels that f sees, that of the noise level included."""
-        return self.in_channels * self.reduction**2 + self.noise_level_input
-
-    @property
-    def out_planes(self) -> int:
-        """The channels of f(x)."""
-        return self.in_channels * (self.scale * self.reduction) ** 2
-
-    @property
-    @abstractmethod
-    def receptive_radius(self) -> int:
-        """The largest distance at which pixels matter."""
-
-    @property
-    @abstractmethod
-    def multiply_adds(self) -> int:
-        """Multiplications with weights per pixel."""
-
-    @abstractmethod
-    def _transform(self, x: Tensor) -> Tensor:
-        """Return f(x) as planes, (batch, out_planes, h/r, w/r), of those that f sees."""
-
-    def forward(self, x: Tensor, sigma: float | Tensor | None = None) -> Tensor:
-        """Return y, (batch, channel, scale·h, scale·w).
-
-        sigma: The standard deviation of the noise, on the scale of x: one number, or one per image.
-            Required with a noise-level input, and an error without.
-        """
-        y = self._transform(self._seen(x, sigma))
-        if self.scale * self.reduction > 1:
-            y = pixel_shuffle(y, self.scale * self.reduction)
-        if self.reduction > 1:
-            y = of_size(y, *(self.scale * length for length in x.shape[-2:]))
-        if not self.residual:
-            return y
-        return y + (x if self.scale == 1 else enlarge(x, self.scale))
-
-    def _seen(self, x: Tensor, sigma: float | Tensor | None) -> Tensor:
-        """Return what f sees of images and their noise level, (batch, in_planes, h/r, w/r)."""
-        check_tensor("x", x)
-        if x.ndim != 4 or x.shape[1] != self.in_channels:
-            raise ValueError(
-                f"x must have shape (batch, {self.in_channels}, height, width), "
-                f"got {tuple(x.shape)}"
-            )
-        return self._with_noise_level(self._planes(x), sigma)
-
-    def _planes(self, x: Tensor) -> Tensor:
-        """Return (batch, channel·r², h/r, w/r); the last row and column fill up the squares."""
-        r = self.reduction
-        if r == 1:
-            return x
-        x = of_size(x, *((length + r - 1) // r * r for length in x.shape[-2:]))
-        # Not by torch's pixel_unshuffle, which leaves an empty batch as it is.
-        squares: Tensor = x.unflatten(3, (-1, r)).unflatten(2, (-1, r))
-        return squares.permute(0, 1, 3, 5, 2, 4).flatten(1, 3)
-
-    def _with_noise_level(self, x: Tensor, sigma: float | Tensor | None) -> Tensor:
-        if (sigma is not None) != self.noise_level_input:
-            expected = "a number" if self.noise_level_input else "None for this network"
-            raise ValueError(f"sigma must be {expected}, got {sigma!r}")
-        if sigma is None:
-            return x
-        level = torch.as_tensor(sigma, dtype=x.dtype, device=x.device).reshape(-1, 1, 1, 1)
-        batch, _, height, width = x.shape  # len(x) would fix the batch of an exported graph
-        if level.shape[0] not in (1, batch):
-            raise ValueError(
-                f"sigma must be one number, or one for each of {batch} images, got {len(level)}"
-            )
-        return torch.cat([x, level.expand(batch, 1, height, width)], 1)
-
-
-class ConvolutionalModel(ImageModel):
-    """An `ImageModel` that is a chain of convolutions, each of which keeps the image size."""
-
-    @abstractmethod
-    def _chain(self) -> Sequence[nn.Conv2d]:
-        """Return the convolutions between x and y, in order; a shared one once per use."""
-
-    @property
-    def receptive_radius(self) -> int:
-        """r·(sum of the radii of the kernels) + r − 1; at least that of the enlargement, if any."""
-        radius = sum(one.kernel_size[0] // 2 for one in self._chain())
-        radius = self.reduction * (radius + 1) - 1  # from one end of a square to the other
-        return max(radius, REACH) if self.residual and self.scale > 1 else radius
-
-    @property
-    def multiply_adds(self) -> int:
-        """The number of weights per place, divided by the number of pixels of y it becomes."""
-        pixels = (self.scale * self.reduction) ** 2
-        return round(sum(one.weight.numel() for one in self._chain()) / pixels)
-
-
-def of_size(x: Tensor, height: int, width: int) -> Tensor:
-    """Cut images to a size, or fill them up by copies of their last row and column."""
-    # An exported graph serves all sizes, which slices and torch's pad would not.
-    if is_exporting() or x.shape[-2:] != (height, width):
-        for axis, length in ((2, height), (3, width)):
-            places = torch.arange(length, device=x.device).clamp(max=x.shape[axis] - 1)
-            x = x.index_select(axis, places)
-    return x
-
-
-def convolution(in_channels: int, out_channels: int, kernel_size: int, bias: bool) -> nn.Conv2d:
-    """Return a convolution that keeps the size, with zeros around the image as in the paper."""
-    return nn.Conv2d(in_channels, out_channels, kernel_size, padding=kernel_size // 2, bias=bias)
-
-
-def set_normal(layers: Sequence[nn.Conv2d], gain: float, generator: torch.Generator | None) -> None:
-    """Draw the kernels from N(0, gain²/fan-in); set the biases to 0."""
-    if not 0 <= gain < math.inf:
-        raise ValueError(f"output_gain must be a number >= 0, got {gain!r}")
-    with torch.no_grad():
-        for layer in layers:
-            fan_in = max(1, layer.weight[0].numel())
-            layer.weight.normal_(0, gain / fan_in**0.5, generator=generator)
-            if layer.bias is not None:
-                layer.bias.zero_()
-
-
-def check_kernel_size(kernel_size: int) -> None:
-    """Raise unless kernel_size is an odd integer >= 1."""
-    if not isinstance(kernel_size, int) or kernel_size < 1 or kernel_size % 2 == 0:
-        raise ValueError(f"kernel_size must be an odd integer >= 1, got {kernel_size!r}")
-
-
-def as_convolutions(layers: nn.ModuleList) -> list[nn.Conv2d]:
-    """Return the convolutions of a list, typed."""
-    return [cast("nn.Conv2d", layer) for layer in layers]
-
-
 def _hub_model() -> Any:
     try:
         from fwnet.models.hub import HubModel
@@ -405,44 +204,6 @@ def load_model(
     chosen = choose_device(device)
     about, weights = read_model(path)
     return model_from(path, about, weights, dtype).to(chosen)
-
-
-def read_model(
-    path: str | Path, data: bytes | None = None
-) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return what a file says about its model (model, config, version, notes), and the weights.
-
-    data: The bytes of the file, where they are known already.
-
-    >>> import fwnet
-    >>> fwnet.FWNet(10, 20, num_layers=3).save("mine.safetensors")
-    >>> about, weights = fwnet.models.read_model("mine.safetensors")
-    >>> about["model"], about["config"]["num_layers"], list(weights)[:2]
-    ('FWNet', 3, [...])
-    """
-    weights, metadata = read_weights(Path(path), data)
-    try:
-        about: dict[str, Any] = json.loads(metadata[METADATA_KEY])
-        if not (isinstance(about["model"], str) and isinstance(about["config"], dict)):
-            raise TypeError
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ModelFileError(
-            f"{path} holds tensors but no fwnet model: expected a file that Model.save wrote"
-        ) from error
-    return about, weights
-
-
-def write_model(path: str | Path, about: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
-    """Write such a file, whole or not at all.
-
-    >>> import fwnet
-    >>> net = fwnet.FWNet(10, 20, num_layers=3)
-    >>> about = {"model": "FWNet", "config": net.config}
-    >>> fwnet.models.write_model("mine.safetensors", about, net.state_dict())
-    >>> fwnet.load_model("mine.safetensors").num_layers
-    3
-    """
-    write_weights(Path(path), weights, {METADATA_KEY: json.dumps(about)})
 
 
 def model_from(
@@ -511,41 +272,3 @@ def _integers(values: Iterable[Any]) -> Iterator[int]:
             yield value
         elif isinstance(value, list | tuple):
             yield from _integers(value)
-
-
-def write_weights(path: Path, weights: Mapping[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write tensors and texts through a temporary file: a kill leaves the old file or the new.
-
-    >>> import fwnet, torch
-    >>> from pathlib import Path
-    >>> fwnet.models.write_weights(Path("w.safetensors"), {"W": torch.eye(2)}, {})
-    >>> Path("w.safetensors").exists()
-    True
-    """
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-    write_whole(path, safetensors.torch.save(tensors, metadata))
-
-
-def read_weights(path: Path, data: bytes | None = None) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors of a file and the texts beside them; `data` as in `read_model`.
-
-    >>> import fwnet, torch
-    >>> from pathlib import Path
-    >>> fwnet.models.write_weights(Path("w.safetensors"), {"W": torch.eye(2)}, {"made by": "me"})
-    >>> fwnet.models.read_weights(Path("w.safetensors"))
-    ({'W': tensor([[1., 0.],
-            [0., 1.]])}, {'made by': 'me'})
-    """
-    if data is None and (problem := why_not_readable(path)):
-        raise ModelFileError(f"{path} {problem}")
-    try:
-        data = path.read_bytes() if data is None else data
-    except OSError as error:  # no permission
-        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from error
-    try:
-        weights = safetensors.torch.load(data)
-        length = int.from_bytes(data[:8], "little")  # of the header, which holds the texts
-        metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
-    except (SafetensorError, ValueError) as error:
-        raise ModelFileError(f"{path} is not a whole safetensors file") from error
-    return weights, metadata

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from fwnet.checks import check_integer
-from fwnet.models.model import (
+from fwnet.models.image_model import (
     ConvolutionalModel,
     as_convolutions,
     check_kernel_size,

@@ -234,7 +234,7 @@ class Denoising(Restoration):
         return noisy_folder, clean_folder
 
     @classmethod
-    def default_models(cls, *, lossy: bool = False, **asked: Any) -> dict[int, str]:  # noqa: ARG003
+    def default_models(cls, *, lossy: bool = False, **asked: Any) -> dict[int, str]:
         """Return the networks for gray and for color, which serve every σ."""
         check_sigma(asked.get("sigma"))
         return FAST_MODELS if asked.get("fast") else MODELS
@@ -275,11 +275,7 @@ class Denoising(Restoration):
         return self.low, self.high, self.tell_sigma, *(["camera"] if self.camera else [])
 
     def source(
-        self,
-        found: list[Path] | None,
-        where: str,
-        num_held: int,  # noqa: ARG002
-        warn: Callable[[str], object],
+        self, found: list[Path] | None, where: str, num_held: int, warn: Callable[[str], object]
     ) -> ImageSource:
         """Choose the images of a folder, or those of Berkeley; BSD68 is left out."""
         if found is None:
@@ -311,11 +307,7 @@ class Denoising(Restoration):
             raise DataError("noisy and clean images must differ, got the same pixels in all pairs")
         return replace(self, levels=sigma)
 
-    def learning_images(
-        self,
-        images: ImageSet,
-        crop_size: int,  # noqa: ARG002
-    ) -> tuple[ImageSet, ImageSet | None]:
+    def learning_images(self, images: ImageSet, crop_size: int) -> tuple[ImageSet, ImageSet | None]:
         """Return the images as they are: noise is added to crops, and pairs have it already."""
         return images, None
 

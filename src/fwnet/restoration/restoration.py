@@ -188,12 +188,12 @@ class Restoration(ABC):
         return options
 
     @classmethod
-    def data_from_options(cls, data: Path | None, **options: Any) -> TrainingData:  # noqa: ARG003
+    def data_from_options(cls, data: Path | None, **options: Any) -> TrainingData:
         """Return what to learn from: --data, or what the options of the training command say."""
         return data
 
     @classmethod
-    def hints(cls, **options: Any) -> list[str]:  # noqa: ARG003
+    def hints(cls, **options: Any) -> list[str]:
         """Return hints about options that are probably not what the user means."""
         return []
 
@@ -249,11 +249,7 @@ class Restoration(ABC):
         """Raise for a side of crops that cannot be used; by default all can."""
 
     def source(
-        self,
-        found: list[Path] | None,
-        where: str,
-        num_held: int,  # noqa: ARG002
-        warn: Callable[[str], object],  # noqa: ARG002
+        self, found: list[Path] | None, where: str, num_held: int, warn: Callable[[str], object]
     ) -> ImageSource:
         """Choose the files to learn from.
 
@@ -290,15 +286,11 @@ class Restoration(ABC):
         """Return what the network sees of a degraded image."""
         return image
 
-    def measured(self, images: ImageSet) -> Self:  # noqa: ARG002
+    def measured(self, images: ImageSet) -> Self:
         """Return this restoration with what only the images to learn from can tell."""
         return self
 
-    def learning_images(
-        self,
-        images: ImageSet,
-        crop_size: int,  # noqa: ARG002
-    ) -> tuple[ImageSet, ImageSet | None]:
+    def learning_images(self, images: ImageSet, crop_size: int) -> tuple[ImageSet, ImageSet | None]:
         """Return clean images, and what a network sees of them.
 
         The second is None where all is done to crops, anew at every step (`degrade_crops`).
@@ -311,12 +303,7 @@ class Restoration(ABC):
         return _image_set(wanted, images.names), _image_set(degraded, images.names)
 
     def degrade_crops(
-        self,
-        seen: Tensor,
-        clean: Tensor,
-        generator: torch.Generator,  # noqa: ARG002
-        seed: int,  # noqa: ARG002
-        step: int,  # noqa: ARG002
+        self, seen: Tensor, clean: Tensor, generator: torch.Generator, seed: int, step: int
     ) -> tuple[Tensor, ...]:
         """Return a batch for `loss`: degraded crops, the clean ones, and what else it needs.
 
@@ -336,7 +323,7 @@ class Restoration(ABC):
         error: Tensor = (model(x).float() - clean).square().mean()
         return error
 
-    def examples(self, image: Tensor, index: int) -> Iterator[Example]:  # noqa: ARG002
+    def examples(self, image: Tensor, index: int) -> Iterator[Example]:
         """Yield degraded copies of a clean image to validate or test with.
 
         index: Number of the image, which decides all that is random.
@@ -355,10 +342,7 @@ class Restoration(ABC):
         return image
 
     def restore(
-        self,
-        network: Callable[..., Tensor],
-        image: Tensor,
-        sigma: float | None = None,  # noqa: ARG002
+        self, network: Callable[..., Tensor], image: Tensor, sigma: float | None = None
     ) -> Tensor:
         """Apply a network to a degraded image.
 
@@ -369,7 +353,7 @@ class Restoration(ABC):
         """
         return network(self.seen(image))
 
-    def within_range(self, restored: Tensor, image: Tensor) -> Tensor:  # noqa: ARG002
+    def within_range(self, restored: Tensor, image: Tensor) -> Tensor:
         """Return the result for an image whose values end at black and white, not beyond."""
         return restored
 
@@ -377,7 +361,7 @@ class Restoration(ABC):
         """Return how far away a pixel of the image can be and still change the result."""
         return network.receptive_radius
 
-    def describe(self, width: int, height: int, sigma: float | None) -> str:  # noqa: ARG002
+    def describe(self, width: int, height: int, sigma: float | None) -> str:
         """Describe a result in words: its width and height, and the noise level if used."""
         return f"{width} × {height}"
 

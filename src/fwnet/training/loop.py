@@ -193,7 +193,7 @@ class _Training:
         if self.processes.is_first:
             self.history = self.folder.history(self.position.step)
 
-    def go(self, checkpoint_seconds: float, report: ProgressCallback) -> TrainingResult:
+    def go(self, checkpoint_seconds: float, progress: ProgressCallback) -> TrainingResult:
         """Take the remaining steps."""
         config, position = self.config, self.position
         start = time.monotonic() - position.seconds
@@ -213,7 +213,7 @@ class _Training:
                 position.seconds = now - start
                 if epoch_ends or now - last_look >= LOOK_SECONDS:
                     last_look = now
-                    self._look(rate, epoch_ends, report)
+                    self._look(rate, epoch_ends, progress)
                 stop = self.processes.agree(interrupted.is_set())
                 if self.processes.agree(stop or now - last_save >= checkpoint_seconds):
                     last_save = now
@@ -255,7 +255,7 @@ class _Training:
             mean = self.kept.mean[name]
             weight.data, self.kept.mean[name] = mean, weight.data
 
-    def _look(self, rate: float, epoch_ends: bool, report: ProgressCallback) -> None:
+    def _look(self, rate: float, epoch_ends: bool, progress: ProgressCallback) -> None:
         """Read the loss; at the end of an epoch validate and write the history."""
         position = self.position
         steps = (position.step - 1) % self.steps_per_epoch + 1
@@ -274,7 +274,7 @@ class _Training:
         if position.validation is not None:
             figures["validation"] = self.task.shown.text(position.validation)
         stage = f"epoch {epoch} of {self.config.num_epochs}"
-        report(Progress(stage, position.step, self.num_steps, figures={**figures, **watched}))
+        progress(Progress(stage, position.step, self.num_steps, figures={**figures, **watched}))
 
     def _has_levelled_off(self) -> bool:
         """Return whether the validation figure has not improved for `patience` epochs."""

@@ -17,9 +17,9 @@ from fwnet.restoration import Denoising
 from fwnet.restoration.shots import take_shots
 from fwnet.training.checkpoint import MODEL, TrainingFolder
 from fwnet.training.config import ConfigError, TrainingConfig, TrainingRun
+from fwnet.training.learning_images import LearningImages, read_learning_images
 from fwnet.training.loop import TrainingResult, train
 from fwnet.training.restoration_task import RestorationTask
-from fwnet.training.restoration_training import LearningImages, read_learning_images
 from fwnet.training.task import ShownFigure
 
 SETTINGS = {"num_epochs": 10, "batch_size": 32, "learning_rate": 4e-3, "clip_norm": 1.0}
