@@ -1,11 +1,14 @@
 """What every `RestorationTask` does."""
 
+import os
+import signal
 from dataclasses import replace
 
 import pytest
 import torch
 
-from fwnet.training import TrainingConfig
+from fwnet.training import RestorationTask, TrainingConfig, TrainingRun, train
+from tests.trainings import assert_same
 
 CONFIG = TrainingConfig(num_epochs=2, batch_size=4, learning_rate=0.01, average=0.9)
 ALL = slice(None)
@@ -15,10 +18,28 @@ def same(one, other):
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
+class Interrupted(RestorationTask):
+    """Ctrl-C in some step."""
+
+    left = 0
+
+    def loss(self, model, *batch):
+        type(self).left -= 1
+        if type(self).left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().loss(model, *batch)
+
+
 class TaskConformance:
-    """A subclass has a function that makes tasks of options, and `variants` of these options."""
+    """A subclass has a function that makes tasks, and functions that make networks for them.
+
+    Attributes:
+        variants: Options of tasks that are tested.
+        networks: Functions that make the same network at every call.
+    """
 
     variants = ({},)
+    networks = ()
 
     def task(self, **options):
         raise NotImplementedError
@@ -61,3 +82,15 @@ class TaskConformance:
     def test_counts(self, name, value):
         with pytest.raises(ValueError, match=f"{name} must be an integer >= 1, got {value}"):
             self.task(**{name: value})
+
+    @pytest.mark.parametrize("left", [3, 10])
+    def test_an_interruption_changes_nothing(self, tmp_path, left):
+        for index, make in enumerate(self.networks):
+            whole, stopped, resumed = make(), make(), make()
+            train(whole, self.task(), CONFIG, keep_best=True)
+            Interrupted.left = left
+            run = TrainingRun(folder=tmp_path / str(index))
+            with pytest.raises(KeyboardInterrupt):
+                train(stopped, self.task(kind=Interrupted), CONFIG, run, keep_best=True)
+            train(resumed, self.task(), CONFIG, replace(run, resume=True), keep_best=True)
+            assert_same(resumed.state_dict(), whole.state_dict())

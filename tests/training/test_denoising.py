@@ -2,8 +2,6 @@
 
 import copy
 import math
-import os
-import signal
 from dataclasses import replace
 
 import numpy as np
@@ -48,6 +46,10 @@ def task(*, validated=True, **options):
 class TestDenoisingTask(TaskConformance):
     task = staticmethod(task)
     variants = ({}, {"sigma": (0.0, 0.3)})
+    networks = (
+        lambda: normalizing(),
+        lambda: ConvFWNet(2, 4, generator=torch.Generator().manual_seed(0)),
+    )
 
 
 class TestBatches:
@@ -266,18 +268,6 @@ class TestNorms:
         estimate_norms(plain, task, CONFIG, 3, ALL)
 
 
-class Interrupted(RestorationTask):
-    """Ctrl-C in some step."""
-
-    left = 0
-
-    def loss(self, model, *batch):
-        type(self).left -= 1
-        if type(self).left == 0:
-            os.kill(os.getpid(), signal.SIGINT)
-        return super().loss(model, *batch)
-
-
 class TestTraining:
     def test_what_is_kept_is_the_mean_with_its_norms(self):
         model, denoising = normalizing(), task(crops_per_epoch=400)
@@ -308,27 +298,6 @@ class TestTraining:
         for name, value in model.state_dict().items():
             assert torch.equal(value, Worse.seen[0][name]), name
         assert_statistics(model, statistics_of_batches(model, denoising, range(10)))
-
-    @pytest.mark.parametrize(
-        "make",
-        [
-            normalizing,
-            lambda: ConvFWNet(2, 4, generator=torch.Generator().manual_seed(0)),
-        ],
-    )
-    def test_an_interruption_changes_nothing(self, tmp_path, make):
-        whole = make()
-        train(whole, task(), CONFIG, keep_best=True)
-        for left in (3, 10):
-            Interrupted.left = left
-            interrupted = task(kind=Interrupted)
-            folder = tmp_path / str(left)
-            with pytest.raises(KeyboardInterrupt):
-                train(make(), interrupted, CONFIG, TrainingRun(folder=folder), keep_best=True)
-            model = make()
-            train(model, task(), CONFIG, TrainingRun(folder=folder, resume=True), keep_best=True)
-            for name, value in whole.state_dict().items():
-                assert torch.equal(model.state_dict()[name], value), name
 
     def test_a_network_learns_all_levels(self):
         generator = torch.Generator().manual_seed(0)

@@ -1,8 +1,6 @@
 """Learning to enlarge images."""
 
 import math
-import os
-import signal
 from dataclasses import replace
 from itertools import product
 
@@ -17,7 +15,6 @@ from fwnet.models import SRCNN, VDSR, ConvFWNet
 from fwnet.resize import enlarge, shrink
 from fwnet.restoration import Upscaling
 from fwnet.training import (
-    RestorationTask,
     TrainingRun,
     decibels,
     restoration_task,
@@ -60,6 +57,7 @@ def task(images=noise, *, validated=True, **options):
 class TestUpscalingTask(TaskConformance):
     task = staticmethod(task)
     variants = ({"low_resolution": False}, {"low_resolution": True})
+    networks = (lambda: seeded(ConvFWNet, 2, 4, scale=3),)
 
 
 def whole(image, scale):
@@ -471,18 +469,6 @@ def test_fingerprints_tell_trainings_apart():
     assert len(prints) == 2
 
 
-class Interrupted(RestorationTask):
-    """Ctrl-C in some step."""
-
-    left = 0
-
-    def loss(self, model, *batch):
-        type(self).left -= 1
-        if type(self).left == 0:
-            os.kill(os.getpid(), signal.SIGINT)
-        return super().loss(model, *batch)
-
-
 def seeded(kind, *arguments, **options):
     return kind(*arguments, **options, generator=torch.Generator().manual_seed(0))
 
@@ -507,23 +493,6 @@ class TestTraining:
         one = task(waves, scale=2, low_resolution=False, crops_per_epoch=400)
         first, last = (record["loss"] for record in train(model, one, CONFIG).history)
         assert last < first / 2
-
-    def test_an_interruption_changes_nothing(self, tmp_path):
-        def make():
-            return seeded(ConvFWNet, 2, 4, scale=3)
-
-        uninterrupted = make()
-        train(uninterrupted, task(), CONFIG, keep_best=True)
-        for left in (3, 10):
-            Interrupted.left = left
-            folder = tmp_path / str(left)
-            interrupted = task(kind=Interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                train(make(), interrupted, CONFIG, TrainingRun(folder=folder), keep_best=True)
-            model = make()
-            train(model, task(), CONFIG, TrainingRun(folder=folder, resume=True), keep_best=True)
-            for name, value in uninterrupted.state_dict().items():
-                assert torch.equal(model.state_dict()[name], value), name
 
     def test_a_run_is_not_continued_for_another_scale(self, tmp_path):
         model = seeded(ConvFWNet, 2, 4)
