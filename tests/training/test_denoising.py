@@ -2,8 +2,6 @@
 
 import copy
 import math
-import os
-import signal
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +12,6 @@ from fwnet.data import ImageSet, noisy
 from fwnet.models import ConvFWNet, DnCNN
 from fwnet.training import (
     RestorationTask,
-    TrainingConfig,
     TrainingRun,
     decibels,
     restoration_task,
@@ -22,10 +19,8 @@ from fwnet.training import (
     train,
 )
 from fwnet.training.steps import estimate_norms
+from tests.training.conformance import ALL, CONFIG, TaskConformance
 from tests.trainings import denoising as denoising_task
-
-CONFIG = TrainingConfig(num_epochs=2, batch_size=4, learning_rate=0.01, average=0.9)
-ALL = slice(None)
 
 
 def images(count=5, channels=1, seed=0):
@@ -43,27 +38,21 @@ def images(count=5, channels=1, seed=0):
     return ImageSet.of(arrays, [f"wave {index}" for index in range(count)])
 
 
-def task(**options):
+def task(*, validated=True, **options):
     options = {"sigma": 0.1, "crop_size": 12, "crops_per_epoch": 40, **options}
-    return denoising_task(images(), images(3, seed=1), **options)
+    return denoising_task(images(), images(3, seed=1) if validated else None, **options)
 
 
-def same(one, other):
-    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+class TestDenoisingTask(TaskConformance):
+    task = staticmethod(task)
+    variants = ({}, {"sigma": (0.0, 0.3)})
+    networks = (
+        lambda: normalizing(),
+        lambda: ConvFWNet(2, 4, generator=torch.Generator().manual_seed(0)),
+    )
 
 
 class TestBatches:
-    def test_they_depend_on_step_and_seed_alone(self):
-        first = task().batch(7, ALL, CONFIG)
-        other = task()
-        torch.manual_seed(5)
-        other.batch(3, ALL, CONFIG)
-        assert same(other.batch(7, ALL, CONFIG), first)
-        assert same(other.to(torch.device("cpu")).batch(7, ALL, CONFIG), first)
-        assert not same(other.batch(8, ALL, CONFIG), first)
-        assert not same(other.batch(7, ALL, replace(CONFIG, seed=1)), first)
-        assert same(other.batch(7, ALL, replace(CONFIG, learning_rate=1.0)), first)
-
     def test_crops_are_those_of_the_images(self):
         x, clean, sigma = task().batch(0, ALL, replace(CONFIG, batch_size=9))
         assert x.shape == clean.shape == (9, 1, 12, 12)
@@ -71,13 +60,6 @@ class TestBatches:
         levels = (255 * clean).round()
         torch.testing.assert_close(levels / 255, clean)
         assert set(levels.unique().tolist()) <= set(images().pixels.unique().tolist())
-
-    @pytest.mark.parametrize("sigma", [0.1, (0.0, 0.3)])
-    def test_processes_share_a_batch(self, sigma):
-        denoising = task(sigma=sigma)
-        whole = denoising.batch(2, ALL, CONFIG)
-        parts = [denoising.batch(2, rows, CONFIG) for rows in (slice(0, 1), slice(1, 4))]
-        assert same([torch.cat(pair) for pair in zip(*parts, strict=True)], whole)
 
     def test_noise_is_never_that_of_tests(self):
         for step in range(3):
@@ -105,11 +87,6 @@ class TestBatches:
         # … one an image, not one a batch
         spread = (x - clean).flatten(1).std(1)
         assert np.corrcoef(spread, sigma)[0, 1] > 0.98
-
-    def test_an_epoch_has_as_many_steps_as_its_crops_fill(self):
-        assert task(crops_per_epoch=40).steps_per_epoch(CONFIG) == 10
-        assert task(crops_per_epoch=43).steps_per_epoch(CONFIG) == 10
-        assert task(crops_per_epoch=1).steps_per_epoch(CONFIG) == 1
 
 
 class TestLoss:
@@ -196,11 +173,6 @@ class TestValidation:
         assert shapes == [(1, 1, 7, 7)] * 3
         assert found == pytest.approx(self.by_hand(one.validation.middles(7), [0.1]), abs=1e-5)
 
-    def test_without_images_there_is_no_figure(self):
-        alone = denoising_task(images(), sigma=0.1, crop_size=12)
-        assert alone.validate(lambda x: x) is None
-        assert alone.validate_baseline() is None
-
     def test_decibels(self):
         assert decibels(25.5) == pytest.approx(20)
         assert decibels(255) == 0
@@ -214,12 +186,6 @@ class TestErrors:
     def test_sigma(self, sigma):
         with pytest.raises(ValueError, match=r"sigma must be in \(0, 1\].*25 is sigma=25/255"):
             task(sigma=sigma)
-
-    @pytest.mark.parametrize("name", ["crop_size", "crops_per_epoch"])
-    @pytest.mark.parametrize("value", [0, -3, 1.5])
-    def test_counts(self, name, value):
-        with pytest.raises(ValueError, match=f"{name} must be an integer >= 1, got {value}"):
-            task(**{name: value})
 
     def test_crops_larger_than_images(self):
         with pytest.raises(ValueError, match="must have at least 50 × 50 pixels"):
@@ -302,18 +268,6 @@ class TestNorms:
         estimate_norms(plain, task, CONFIG, 3, ALL)
 
 
-class Interrupted(RestorationTask):
-    """Ctrl-C in some step."""
-
-    left = 0
-
-    def loss(self, model, *batch):
-        type(self).left -= 1
-        if type(self).left == 0:
-            os.kill(os.getpid(), signal.SIGINT)
-        return super().loss(model, *batch)
-
-
 class TestTraining:
     def test_what_is_kept_is_the_mean_with_its_norms(self):
         model, denoising = normalizing(), task(crops_per_epoch=400)
@@ -344,27 +298,6 @@ class TestTraining:
         for name, value in model.state_dict().items():
             assert torch.equal(value, Worse.seen[0][name]), name
         assert_statistics(model, statistics_of_batches(model, denoising, range(10)))
-
-    @pytest.mark.parametrize(
-        "make",
-        [
-            normalizing,
-            lambda: ConvFWNet(2, 4, generator=torch.Generator().manual_seed(0)),
-        ],
-    )
-    def test_an_interruption_changes_nothing(self, tmp_path, make):
-        whole = make()
-        train(whole, task(), CONFIG, keep_best=True)
-        for left in (3, 10):
-            Interrupted.left = left
-            interrupted = task(kind=Interrupted)
-            folder = tmp_path / str(left)
-            with pytest.raises(KeyboardInterrupt):
-                train(make(), interrupted, CONFIG, TrainingRun(folder=folder), keep_best=True)
-            model = make()
-            train(model, task(), CONFIG, TrainingRun(folder=folder, resume=True), keep_best=True)
-            for name, value in whole.state_dict().items():
-                assert torch.equal(model.state_dict()[name], value), name
 
     def test_a_network_learns_all_levels(self):
         generator = torch.Generator().manual_seed(0)

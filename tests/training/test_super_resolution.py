@@ -1,8 +1,6 @@
 """Learning to enlarge images."""
 
 import math
-import os
-import signal
 from dataclasses import replace
 from itertools import product
 
@@ -17,18 +15,15 @@ from fwnet.models import SRCNN, VDSR, ConvFWNet
 from fwnet.resize import enlarge, shrink
 from fwnet.restoration import Upscaling
 from fwnet.training import (
-    RestorationTask,
-    TrainingConfig,
     TrainingRun,
     decibels,
     restoration_task,
     train,
 )
 from tests.real_data import DATA, needs
+from tests.training.conformance import ALL, CONFIG, TaskConformance, same
 from tests.trainings import upscaling
 
-CONFIG = TrainingConfig(num_epochs=2, batch_size=4, learning_rate=0.01, average=0.9)
-ALL = slice(None)
 SEEN = pytest.mark.parametrize("low_resolution", [False, True])
 FACTORS = (0.9, 0.8, 0.7, 0.6)
 
@@ -53,9 +48,16 @@ def waves(count=4, seed=0):
     return ImageSet.of(arrays, [f"wave {index}" for index in range(count)])
 
 
-def task(images=noise, **options):
+def task(images=noise, *, validated=True, **options):
     defaults = {"scale": 3, "low_resolution": True, "crop_size": 12, "crops_per_epoch": 40}
-    return upscaling(images(), images(3, seed=1), **{**defaults, **options})
+    held = images(3, seed=1) if validated else None
+    return upscaling(images(), held, **{**defaults, **options})
+
+
+class TestUpscalingTask(TaskConformance):
+    task = staticmethod(task)
+    variants = ({"low_resolution": False}, {"low_resolution": True})
+    networks = (lambda: seeded(ConvFWNet, 2, 4, scale=3),)
 
 
 def whole(image, scale):
@@ -65,10 +67,6 @@ def whole(image, scale):
 def degraded(image, scale, low_resolution):
     restoration = Upscaling(scale, low_resolution)
     return restoration.seen(restoration.degrade(image)).to(image.dtype)
-
-
-def same(one, other):
-    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 # The protocol, in NumPy and float64, by the definitions
@@ -138,25 +136,6 @@ class TestDegradation:
 
 
 class TestBatches:
-    @SEEN
-    def test_they_depend_on_step_and_seed_alone(self, low_resolution):
-        first = task(low_resolution=low_resolution).batch(7, ALL, CONFIG)
-        other = task(low_resolution=low_resolution)
-        torch.manual_seed(5)
-        other.batch(3, ALL, CONFIG)
-        assert same(other.batch(7, ALL, CONFIG), first)
-        assert same(other.to(torch.device("cpu")).batch(7, ALL, CONFIG), first)
-        assert not same(other.batch(8, ALL, CONFIG), first)
-        assert not same(other.batch(7, ALL, replace(CONFIG, seed=1)), first)
-        assert same(other.batch(7, ALL, replace(CONFIG, learning_rate=1.0)), first)
-
-    @SEEN
-    def test_processes_share_a_batch(self, low_resolution):
-        one = task(low_resolution=low_resolution)
-        complete = one.batch(2, ALL, CONFIG)
-        parts = [one.batch(2, rows, CONFIG) for rows in (slice(0, 1), slice(1, 4))]
-        assert same([torch.cat(pair) for pair in zip(*parts, strict=True)], complete)
-
     @SEEN
     @pytest.mark.parametrize("scale", [2, 3])
     def test_crops_of_degraded_images_with_those_of_the_images(self, scale, low_resolution):
@@ -235,9 +214,6 @@ class TestBatches:
         with pytest.raises(DataError, match="at least 24 × 24 pixels, the size of a crop"):
             upscaling(images, **options, shifts=True)
         assert len(upscaling(images, **options).images) == 1
-
-    def test_an_epoch_has_as_many_steps_as_its_crops_fill(self):
-        assert task(crops_per_epoch=43).steps_per_epoch(CONFIG) == 10
 
 
 TURNS = [
@@ -358,11 +334,6 @@ class TestValidation:
         assert one.validate_baseline() == 0
         assert one.shown.text(0.0) == "inf dB"
 
-    def test_without_images_there_is_no_figure(self):
-        alone = upscaling(noise(), scale=2, low_resolution=True, crop_size=6)
-        assert alone.validate(lambda x: x) is None
-        assert alone.validate_baseline() is None
-
     @needs("set5")
     @pytest.mark.parametrize(("scale", "figure"), [(2, 33.66), (3, 30.39), (4, 28.42)])
     def test_bicubic_has_the_published_figures(self, monkeypatch, scale, figure):
@@ -439,12 +410,6 @@ class TestErrors:
             with pytest.raises(ValueError, match=message):
                 task(crop_size=10, low_resolution=low_resolution)
 
-    @pytest.mark.parametrize("name", ["crop_size", "crops_per_epoch"])
-    @pytest.mark.parametrize("value", [0, -3, 1.5])
-    def test_counts(self, name, value):
-        with pytest.raises(ValueError, match=f"{name} must be an integer >= 1, got {value}"):
-            task(**{name: value})
-
     def test_color(self):
         color = ImageSet.of([np.zeros((20, 20, 3), np.uint8)], ["color"])
         options = {"scale": 2, "low_resolution": True, "crop_size": 6}
@@ -504,18 +469,6 @@ def test_fingerprints_tell_trainings_apart():
     assert len(prints) == 2
 
 
-class Interrupted(RestorationTask):
-    """Ctrl-C in some step."""
-
-    left = 0
-
-    def loss(self, model, *batch):
-        type(self).left -= 1
-        if type(self).left == 0:
-            os.kill(os.getpid(), signal.SIGINT)
-        return super().loss(model, *batch)
-
-
 def seeded(kind, *arguments, **options):
     return kind(*arguments, **options, generator=torch.Generator().manual_seed(0))
 
@@ -540,23 +493,6 @@ class TestTraining:
         one = task(waves, scale=2, low_resolution=False, crops_per_epoch=400)
         first, last = (record["loss"] for record in train(model, one, CONFIG).history)
         assert last < first / 2
-
-    def test_an_interruption_changes_nothing(self, tmp_path):
-        def make():
-            return seeded(ConvFWNet, 2, 4, scale=3)
-
-        uninterrupted = make()
-        train(uninterrupted, task(), CONFIG, keep_best=True)
-        for left in (3, 10):
-            Interrupted.left = left
-            folder = tmp_path / str(left)
-            interrupted = task(kind=Interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                train(make(), interrupted, CONFIG, TrainingRun(folder=folder), keep_best=True)
-            model = make()
-            train(model, task(), CONFIG, TrainingRun(folder=folder, resume=True), keep_best=True)
-            for name, value in uninterrupted.state_dict().items():
-                assert torch.equal(model.state_dict()[name], value), name
 
     def test_a_run_is_not_continued_for_another_scale(self, tmp_path):
         model = seeded(ConvFWNet, 2, 4)

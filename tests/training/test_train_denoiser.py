@@ -12,7 +12,7 @@ from fwnet.models import ConvFWNet, ConvLISTA, DnCNN, create_model
 from fwnet.restoration import Denoising
 from fwnet.training import RestorationTask, TrainingConfig, TrainingError, train
 from fwnet.training.restoration_training import weights_digest
-from tests.trainings import chosen_rate, denoising, make_denoiser, save_noise, train_on
+from tests.trainings import assert_same, chosen_rate, denoising, make_denoiser, train_on
 
 CPU = torch.device("cpu")
 RECIPE = Denoising.recipe
@@ -225,12 +225,6 @@ class TestTraining:
     OPTIONS = {"sigma": 25 / 255, "crop_size": 12, "steps_per_epoch": 3}
     SHORT = {"num_epochs": 2, "batch_size": 2}
 
-    @pytest.fixture
-    def photos(self, tmp_path):
-        for index in range(4):
-            save_noise(tmp_path / "photos" / f"{index}.png", seed=index)
-        return tmp_path / "photos"
-
     def test_a_network_of_ones_own(self, photos, tmp_path):
         network = ConvFWNet(2, 3, kernel_size=5)
         told = []
@@ -282,8 +276,7 @@ class TestTraining:
         monkeypatch.undo()
         task = denoising(report.images.learn, sigma=25 / 255, crop_size=12, crops_per_epoch=6)
         train(networks[1], task, TrainingConfig.read(tmp_path / "net" / "config.toml"))
-        for name, value in networks[1].state_dict().items():
-            assert torch.equal(networks[0].state_dict()[name], value)
+        assert_same(networks[0].state_dict(), networks[1].state_dict())
 
     @pytest.mark.parametrize(
         ("changes", "message"),

@@ -206,12 +206,6 @@ class TestTraining:
     OPTIONS = {"scale": 3, "crop_size": 12, "steps_per_epoch": 3}
     SHORT = {"num_epochs": 2, "batch_size": 2}
 
-    @pytest.fixture
-    def photos(self, tmp_path):
-        for index in range(4):
-            save_noise(tmp_path / "photos" / f"{index}.png", seed=index)
-        return tmp_path / "photos"
-
     @pytest.mark.parametrize("network", [ConvFWNet(2, 3, kernel_size=5, scale=3), VDSR(2, 3)])
     def test_a_network_of_ones_own(self, photos, tmp_path, network):
         told = []

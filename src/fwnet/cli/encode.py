@@ -65,13 +65,13 @@ class EncodeOptions:
     )
     p: float | None = option(
         None,
-        "Exponent of the norm, 1 to inf. Required without --model and --set simplex.",
+        "Exponent of the norm, 1 to inf. Required, except with --model or --set simplex.",
         flags=("--p",),
     )
     radius: float | None = option(
         None,
-        "Bound on the norm of a code; the sum of its entries with --set simplex. Required without "
-        "--model.",
+        "Bound on the norm of a code; the sum of its entries with --set simplex. Required, except "
+        "with --model.",
     )
     constraint: str = option(
         "lp",
@@ -123,8 +123,8 @@ class EncodeOptions:
     )
     shard_rows: int | None = option(
         None,
-        "Rows to encode and save at a time; fewer rows use less memory. In a folder, the most rows "
-        "of a file of codes.",
+        "Rows to encode and save at a time; fewer rows use less memory. In a folder, also the "
+        "largest number of rows per file of codes.",
         shown="chosen from the lengths of signals and codes",
     )
     strict: bool = option(

@@ -18,8 +18,8 @@ from fwnet.restoration import option
 NOTES = """
 [bold]fwnet explore data.npy -o explore.html[/bold]
 
-Codes of some entries of each row predict the others. The p and the radius whose codes do so best \
-are recommended, with the range that the data allow, and with a doubt where the data do not tell.
+Some entries of each row are hidden and predicted from the code of the others. The page recommends \
+the p and the radius that predict best, with the range that the data allow, and names every doubt.
 
 With a dictionary of your own, learned from other rows than these:
 
@@ -52,8 +52,8 @@ class ExploreOptions:
         shown="if the norms differ by more than a factor of 4",
         flags=("--normalize/--no-normalize",),
     )
-    rows: int = option(500, "Rows of the sample.")
-    seed: int = option(0, "Seed of the sample.")
+    rows: int = option(500, "Number of rows to draw from the file.")
+    seed: int = option(0, "Seed of that choice.")
     device: str = option("auto", DEVICE_HELP)
     force: bool = option(False, "Overwrite existing files.", flags=("--force",))
 

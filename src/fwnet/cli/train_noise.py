@@ -57,7 +57,7 @@ def train_noise(
     channels: int,
     **options: Any,
 ) -> None:
-    """Train the network that tells how much noise a photo has."""
+    """Train the network that estimates how much noise a photo has."""
     generator = keyed_generator(TrainingConfig(**settings).seed, "weights")
     network = NoiseLevelNet(3 if color else 1, filters, channels, generator=generator)
     report = train_noise_level(

@@ -234,6 +234,25 @@ class BallSearch:
         share = (reached - best) / (at - best) if at != best else 0.0
         return reached, (1 - share) * self.best_of(best) + share * self.best_of(at)
 
+    def ends(self, inverse: float, radius: float, learn_p: bool) -> tuple[list[float], list[float]]:
+        """Return the lowest and the highest 1/p and log2 radius that the spread of errors allows.
+
+        `inverse` and `radius` are those of the best ball, which is between them.
+        """
+        lows, highs = [inverse, radius], [inverse, radius]
+        if self.radius is None:
+            lows[1], highs[1] = self.radius_bound(-1), self.radius_bound(+1)
+        if learn_p:
+            (lows[0], one), (highs[0], other) = (self.exponent_bound(side) for side in (-1, +1))
+            below, above = max(0.0, radius - min(one, other)), max(0.0, max(one, other) - radius)
+            lows[1] = radius - math.hypot(radius - lows[1], below)
+            highs[1] = radius + math.hypot(highs[1] - radius, above)
+        widths = (EXPONENT_STEPS[-1] * learn_p, FINEST_STEP * (self.radius is None))
+        for axis, width in enumerate(widths):
+            lows[axis] -= width / 2
+            highs[axis] += width / 2
+        return lows, highs
+
     def conclude(
         self, inverses: tuple[float, float], radii: tuple[float, float], learn_p: bool
     ) -> LearnedBall:
@@ -351,22 +370,7 @@ def learn_ball(
     progress(num_steps - 2, num_steps)
     error = float(search.least(inverse).mean())
 
-    # Balls that are allowed by the spread of the errors over the rows.
-    lows, highs = [inverse, log_radius], [inverse, log_radius]
-    if fixed is None:
-        lows[1], highs[1] = search.radius_bound(-1), search.radius_bound(+1)
-    if learn_p:
-        (lows[0], low_end), (highs[0], high_end) = (search.exponent_bound(s) for s in (-1, +1))
-        lows[1] = log_radius - math.hypot(
-            log_radius - lows[1], max(0.0, log_radius - min(low_end, high_end))
-        )
-        highs[1] = log_radius + math.hypot(
-            highs[1] - log_radius, max(0.0, max(low_end, high_end) - log_radius)
-        )
-    widths = (EXPONENT_STEPS[-1] * learn_p, FINEST_STEP * (fixed is None))
-    for axis, width in enumerate(widths):
-        lows[axis] -= width / 2
-        highs[axis] += width / 2
+    lows, highs = search.ends(inverse, log_radius, learn_p)
     progress(num_steps - 1, num_steps)
 
     # Noise moves the best ball away from the true one; twice the noise tells how far.

@@ -104,27 +104,11 @@ def train_coder(
     (True, 'model.safetensors')
     """
     config = config or TrainingConfig()
-    coding_models = [
-        name
-        for name, kind in MODELS.items()
-        if issubclass(kind, CodingNetwork) and name in fwnet.models.__all__
-    ]
     if run.folder is None:
         raise EncodeError("run.folder must be a folder for the trained network, got None")
-    if model not in coding_models:
-        raise EncodeError(f"model must be one of {', '.join(coding_models)}, got {model!r}")
     if not 0 <= validation < 1:
         raise EncodeError(f"validation must be in [0, 1), got {validation!r}")
-    if model == "FWNet" and not learn_p and p in (1, math.inf):
-        raise EncodeError(
-            f"a fixed p must be > 1 and finite, got {p:g}: no weight would get a gradient; use "
-            "1.01, for example, or learn p"
-        )
-    if sparse is not None and (model != "FWNet" or share_weights is not None):
-        raise EncodeError(
-            "sparse or dense is a choice for FWNet with a line search, got it with "
-            + (f"model {model}" if model != "FWNet" else "shared or separate weights")
-        )
+    _check_network(model, None if learn_p else p, sparse, share_weights)
     x, z = _read_pairs(Path(signals), Path(codes))
     kept, held = split_rows(len(x), validation, config.seed)
     if len(kept) < config.batch_size:
@@ -164,6 +148,29 @@ def train_coder(
     judged = z[held] if len(held) else z[kept]
     zero_error = code_error(torch.zeros_like(judged), judged).item()
     return CoderReport(Path(run.folder) / "model.safetensors", network, result, error, zero_error)
+
+
+def _check_network(
+    model: str, fixed_p: float | None, sparse: bool | None, share_weights: bool | None
+) -> None:
+    """Raise for a network that does not exist, or that cannot learn."""
+    coding_models = [
+        name
+        for name, kind in MODELS.items()
+        if issubclass(kind, CodingNetwork) and name in fwnet.models.__all__
+    ]
+    if model not in coding_models:
+        raise EncodeError(f"model must be one of {', '.join(coding_models)}, got {model!r}")
+    if model == "FWNet" and fixed_p in (1, math.inf):
+        raise EncodeError(
+            f"a fixed p must be > 1 and finite, got {fixed_p:g}: no weight would get a gradient; "
+            "use 1.01, for example, or learn p"
+        )
+    if sparse is not None and (model != "FWNet" or share_weights is not None):
+        raise EncodeError(
+            "sparse or dense is a choice for FWNet with a line search, got it with "
+            + (f"model {model}" if model != "FWNet" else "shared or separate weights")
+        )
 
 
 def _read_pairs(signals: Path, codes: Path) -> tuple[Tensor, Tensor]:

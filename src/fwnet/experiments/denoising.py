@@ -4,9 +4,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fwnet.experiments.claims import Claim
-from fwnet.experiments.experiment import Result
-from fwnet.experiments.image_study import MIDDLE, PSNR, ImageCase
+from fwnet.experiments.image_study import MIDDLE, ImageCase
 
 LEVELS = (15, 25, 50)
 PATCH_SETTINGS: dict[str, Any] = {"num_epochs": 5, "batch_size": 4096, "compile": False}
@@ -79,24 +77,6 @@ PLAIN = denoiser(
     model="ConvFWNet",
     options={"num_layers": 4, "residual": False, "eps": 0.0},
 )
-
-
-def ahead(text: str, ours: str, theirs: str, margin: float) -> Claim:
-    """Return the claim that a method is ahead of another by a margin in dB at every noise level.
-
-    `theirs` may contain {} in the place of the level.
-    """
-
-    def check(result: Result) -> tuple[bool, str]:
-        leads = {}
-        for sigma in LEVELS:
-            names = (ours, theirs.format(sigma))
-            first, second = (result.find(name, PSNR, σ=sigma).mean for name in names)
-            leads[sigma] = first - second
-        listed = ", ".join(f"{lead:+.2f} dB at σ = {sigma}" for sigma, lead in leads.items())
-        return min(leads.values()) >= margin, listed
-
-    return Claim(text, check)
 
 
 def at_levels(cases: list[ImageCase]) -> list[ImageCase]:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, softplus
 
 from fwnet.checks import check_integer
 from fwnet.models.model import SignalModel
@@ -44,6 +44,17 @@ class FrankWolfeLayers:
     def watched(self) -> dict[str, float | list[float]]:
         """Return p and γ, and the radii if they are learned."""
         return self.steps.watched()
+
+
+class ThresholdLayers:
+    """The part of a dense or convolutional network that is about the thresholds softplus(ρ_t)."""
+
+    raw_thresholds: nn.ParameterList
+
+    def watched(self) -> dict[str, float | list[float]]:
+        """Return the mean threshold of every layer."""
+        means = [softplus(raw).mean() for raw in self.raw_thresholds]
+        return {"threshold": torch.stack(means).tolist()}
 
 
 class CodingNetwork(UnrolledLayers, SignalModel):

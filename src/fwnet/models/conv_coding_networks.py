@@ -12,6 +12,7 @@ from fwnet.checks import check_integer
 from fwnet.functional import soft_threshold
 from fwnet.models.coding_network import (
     FrankWolfeLayers,
+    ThresholdLayers,
     UnrolledLayers,
     check_dictionary,
     raw_thresholds,
@@ -264,7 +265,7 @@ class ConvFWNet(FrankWolfeLayers, ConvCodingNetwork):
             layer.weight.copy_(gram_kernels(atoms))
 
 
-class ConvLISTA(ConvCodingNetwork):
+class ConvLISTA(ThresholdLayers, ConvCodingNetwork):
     """z^{t+1} = h_θt(W_t ∗ z^t + W_0 ∗ x),   z⁰ = 0,   y = x + W_R ∗ z^T,   h_θ: soft threshold.
 
     Every layer has one threshold per map, kept positive as softplus(ρ).
@@ -318,11 +319,6 @@ class ConvLISTA(ConvCodingNetwork):
         for matrix, threshold in zip(self._matrices(), thresholds[1:], strict=True):
             z = soft_threshold(b + matrix(z), threshold)
         return z
-
-    def watched(self) -> dict[str, float | list[float]]:
-        """Return the mean threshold of every layer."""
-        means = [softplus(raw).mean() for raw in self.raw_thresholds]
-        return {"threshold": torch.stack(means).tolist()}
 
     def _set_atoms(self, atoms: Tensor) -> None:
         lipschitz = squared_norm(atoms)

@@ -6,10 +6,10 @@ from torch.nn.functional import softplus
 
 from fwnet.checks import check_integer
 from fwnet.functional import soft_threshold
-from fwnet.models.coding_network import CodingNetwork, raw_thresholds
+from fwnet.models.coding_network import CodingNetwork, ThresholdLayers, raw_thresholds
 
 
-class LISTA(CodingNetwork):
+class LISTA(ThresholdLayers, CodingNetwork):
     """z^{t+1} = h_θt(W_e x + S_t z^t),   z⁰ = 0,   h_θ(u) = sign(u)·max(|u| − θ, 0).
 
     With W_e = Dᵀ/L, S_t = I − DᵀD/L and L = ‖D‖² these are T iterations of ISTA for
@@ -80,11 +80,6 @@ class LISTA(CodingNetwork):
         magnitudes = v.abs()
         largest = magnitudes.topk(min((t + 1) * self.free_entries, self.num_atoms), -1).values
         return torch.where(magnitudes >= largest[..., -1:], v, small)
-
-    def watched(self) -> dict[str, float | list[float]]:
-        """Return the mean threshold of every layer."""
-        means = [softplus(raw).mean() for raw in self.raw_thresholds]
-        return {"threshold": torch.stack(means).tolist()}
 
     def _matrices_for(self, dictionary: Tensor) -> tuple[Tensor, Tensor]:
         lipschitz = torch.linalg.matrix_norm(dictionary, ord=2).square()
