@@ -14,7 +14,7 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from fwnet.checks import check_tensor
+from fwnet.checks import check_number, check_tensor
 from fwnet.data.folders import DataError
 from fwnet.data.seeds import keyed_generator
 
@@ -214,6 +214,7 @@ def noisy(image: Tensor, sigma: float, index: int) -> Tensor:
     0.1
     """
     check_tensor("image", image)
+    check_number("sigma", sigma)
     noise = torch.randn(image.shape, generator=keyed_generator(0, "noise", index))
     return image + sigma * noise.to(image.device)
 
