@@ -249,14 +249,14 @@ FAULTS = [
     ),
     Fault(
         "files.py",
-        "temporary.replace(path)",
-        "path.write_bytes(temporary.read_bytes())",
+        "if replace:\n                temporary.replace(path)",
+        "if replace:\n                path.write_bytes(temporary.read_bytes())",
         "tests/test_files.py",
     ),
     Fault(
         "checks.py",
-        "is_bool or number < least",
-        "number < least",
+        "if is_bool or number < least",
+        "if number < least",
         "tests/test_checks.py",
     ),
     Fault(
@@ -763,8 +763,8 @@ FAULTS = [
     ),
     Fault(
         "stores.py",
-        "            if is_ours and TEMPORARY_NAME.fullmatch(PurePosixPath(name).name):\n",
-        "            if False:\n",
+        "if is_ours and TEMPORARY_NAME.fullmatch(PurePosixPath(name).name):",
+        "if False:",
         (
             "tests/coding/test_encode_folder.py::test_a_range_that_was_killed_while_it_was_written_is_done_again"
         ),
@@ -1055,7 +1055,7 @@ FAULTS = [
         "functional.py",
         "(5.0, 2.0, inf)",
         "(4.0, 2.0, inf)",
-        "tests/test_examples.py -k dual_exponent",
+        "tests/test_examples.py::test_the_example_runs[functional.dual_exponent]",
     ),
     Fault(
         "sets/lp_ball.py",
@@ -1069,7 +1069,7 @@ FAULTS = [
     (tensor([3., 4.]), tensor(1.), tensor(True))
 """,
         "",
-        "tests/test_examples.py -k LpBall",
+        "tests/test_examples.py::test_the_example_runs[sets.LpBall]",
     ),
     Fault(
         "export.py",

@@ -8,6 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+LARGEST_INTEGER = 2**63 - 1  # of torch
+MOST_ENTRIES = 10**9  # along an axis: two such axes are still a size that torch can compute
+MOST_LAYERS = 10_000
+
 
 def check_tensor(name: str, value: Any, *, floating_point: bool = True) -> None:
     """Raise unless `value` is a tensor that holds its entries one by one, of floating point."""
@@ -25,8 +29,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
-def check_integer(name: str, value: Any, least: int = 1) -> int:
-    """Return `value` as an int; raise unless it is an integer of at least `least`.
+def check_integer(name: str, value: Any, least: int = 1, most: int = LARGEST_INTEGER) -> int:
+    """Return `value` as an int; raise unless it is an integer from `least` to `most`.
 
     NumPy's integers are accepted; True and 2.0 are not.
     """
@@ -37,7 +41,25 @@ def check_integer(name: str, value: Any, least: int = 1) -> int:
     is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool
     if is_bool or number < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
+    if number > most:
+        raise ValueError(f"{name} must be an integer <= {most}, got {value!r}")
     return number
+
+
+def check_size(name: str, value: Any, least: int = 1) -> int:
+    """Do the same for the length of an axis, before memory is taken for it."""
+    return check_integer(name, value, least, MOST_ENTRIES)
+
+
+def check_num_layers(value: Any, least: int = 1) -> int:
+    """Do the same for the number of layers of a network."""
+    return check_integer("num_layers", value, least, MOST_LAYERS)
+
+
+def check_number(name: str, value: Any) -> None:
+    """Raise if a number is an integer that torch does not know; as a float it does."""
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        raise ValueError(f"{name} must be a float or have 64 bits, got {value!r}")
 
 
 def check_tolerance(name: str, value: float | None) -> None:

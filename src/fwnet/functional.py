@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fwnet import kernels
-from fwnet.checks import check_tensor
+from fwnet.checks import check_number, check_tensor
 
 __all__ = [
     "dual_exponent",
@@ -184,6 +184,7 @@ def soft_threshold(u: Tensor, threshold: float | Tensor) -> Tensor:
     tensor([-2., -0.,  1.])
     """
     check_tensor("u", u)
+    check_number("threshold", threshold)
     if not isinstance(threshold, Tensor) and not threshold >= 0:
         raise ValueError(f"threshold must be >= 0, got {threshold!r}")
     return u.sign() * (u.abs() - threshold).clamp(min=0)
@@ -266,6 +267,7 @@ def _is_readable(name: str, value: object) -> bool:
     """
     is_bool = isinstance(value, bool)
     if isinstance(value, Real) and not is_bool:
+        check_number(name, value)
         return True
     if not isinstance(value, Tensor):
         raise TypeError(f"{name} must be a float or a 0-dim tensor, got {type(value).__name__}")

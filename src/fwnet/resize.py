@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_size
 from fwnet.hardware import widest_dtype
 
 __all__ = ["REACH", "enlarge", "shrink"]
@@ -81,7 +81,7 @@ def _resample(x: Tensor, weights: Tensor, taps: Tensor, stride: int, dim: int) -
 
 
 def _check(x: Tensor, scale: int) -> None:
-    check_integer("scale", scale)
+    check_size("scale", scale)
     if not isinstance(x, Tensor) or x.layout != torch.strided:
         raise TypeError(f"x must be a dense tensor, got {type(x).__name__}")
     if x.ndim < 2 or not x.is_floating_point():

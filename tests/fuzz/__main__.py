@@ -1,7 +1,7 @@
 """Run fuzz targets for some minutes: python -m tests.fuzz --minutes 10 --output build/fuzz
 
 Each target runs in a process of its own, which is started again if it dies. The folder gets one
-line of JSON per target in results.jsonl. `--table` sums such files up as a Markdown table.
+file, results.jsonl, with a line of JSON per process. `--table` sums such files up in Markdown.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterable
@@ -19,7 +20,7 @@ from typing import Any
 
 from tests.fuzz.edits import EDITS, SEVERAL
 
-START = 30  # seconds that a process may take to start
+ON_GPUS = ("pool_p-triton", "large")  # others are tested on a CPU
 DAMAGE = {*EDITS, SEVERAL}  # rows that the table shows as one
 STUCK = 300  # seconds after which a process that reports nothing is ended
 
@@ -54,9 +55,10 @@ def main() -> int:
     seed = int(time.time()) if arguments.seed is None else arguments.seed
     print(f"seed {seed}", flush=True)
     arguments.output.mkdir(parents=True, exist_ok=True)
-    rounds = -(-len(names) // arguments.jobs)
+    copies = shares(len(names), arguments.jobs)
+    rounds = -(-len(names) * copies // arguments.jobs)
     seconds = 60 * arguments.minutes / rounds
-    started = [(name, seconds, arguments.output, seed) for name in names]
+    started = [(name, seconds, seed + 1000 * copy) for copy in range(copies) for name in names]
     with ThreadPoolExecutor(arguments.jobs) as pool:
         lines = []
         for done in as_completed([pool.submit(supervise, *one) for one in started]):
@@ -72,19 +74,36 @@ def main() -> int:
     return int(any(line["failures"] for line in lines))
 
 
-def supervise(name: str, seconds: float, output: Path, seed: int) -> dict[str, Any]:
+def shares(count: int, jobs: int) -> int:
+    """Return into how many processes each target is divided, so that few jobs wait at the end."""
+
+    def busy(copies: int) -> float:
+        return count * copies / (-(-count * copies // jobs) * jobs)
+
+    return max(range(1, 5), key=busy)
+
+
+def supervise(name: str, seconds: float, seed: int) -> dict[str, Any]:
     """Run one target in processes of its own until its time is over; return its line."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _supervise(name, seconds, seed, Path(folder))
+
+
+def _supervise(name: str, seconds: float, seed: int, folder: Path) -> dict[str, Any]:
     total: dict[str, Any] = {"name": name, "examples": 0, "seconds": 0.0, "slowest": 0.0}
     total |= {"seed": seed, "kinds": {}, "failures": []}
+    result, log, now = (folder / f"{name}.{end}" for end in ("json", "log", "now"))
+    visible = {} if name in ON_GPUS else {"CUDA_VISIBLE_DEVICES": ""}
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        result, log = output / f"{name}.json", output / f"{name}.log"
         result.unlink(missing_ok=True)
         command = [sys.executable, "-m", "tests.fuzz", "--worker", name, str(left)]
-        command += ["--output", str(output), "--seed", str(seed)]
+        command += ["--output", str(folder), "--seed", str(seed)]
         with log.open("wb") as file:
-            process = subprocess.Popen(command, stdout=file, stderr=file)
-            code = wait(process, output / f"{name}.now", left)
+            process = subprocess.Popen(
+                command, stdout=file, stderr=file, env={**os.environ, **visible}
+            )
+            code = wait(process, now, left)
         line = json.loads(result.read_text()) if result.exists() else {}
         if "skipped" in line:
             return total | {"skipped": line["skipped"]}
@@ -94,7 +113,7 @@ def supervise(name: str, seconds: float, output: Path, seed: int) -> dict[str, A
         add(total["kinds"], line.get("kinds", {}))
         total["failures"] += line.get("failures", [])
         if code != 0:
-            case = (output / f"{name}.now").read_text() if (output / f"{name}.now").exists() else ""
+            case = now.read_text() if now.exists() else ""
             error = f"the process ended with {code}: {log.read_text(errors='replace')[-2000:]}"
             total["failures"].append({"case": case, "error": error, "seed": seed})
             if not case:

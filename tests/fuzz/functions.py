@@ -96,11 +96,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Good]] = {
         fwnet.imaging.estimate_noise, {"pixels": lambda: X().numpy()[..., None].clip(0, 1)}
     ),
     "learn_ball": (
-        fwnet.coding.learn_ball,
+        lambda **options: fwnet.coding.learn_ball(**options),
         {"x": randn(12, 4), "dictionary": D, "p": just(1.5), "radius": just(1.0)},
     ),
     "structured_codes": (
-        fwnet.coding.structured_codes,
+        lambda **options: fwnet.coding.structured_codes(**options),
         {"x": X, "labels": lambda: torch.tensor([0, 1, 1]), "widths": just([1, 2])},
     ),
     "load_model": (fwnet.load_model, {"name_or_path": just("nosuch"), "device": just("cpu")}),
@@ -357,6 +357,10 @@ def refused(error: Exception, name: str) -> bool:
         ("estimate_noise", [(0, "a tensor without columns")]),
         ("error_rate", [(0, "booleans")]),
         ("psnr", [(1, "an array of numpy")]),
+        ("FWNetCoder", [(1, "10**30")]),
+        ("FWNetCoder", [(4, "10**30")]),
+        ("LpBall.gauge", [(1, "10**30")]),
+        ("noisy", [(1, "10**30")]),
     ],
     examples=150,
     needs=["fwnet.coding", "fwnet.imaging", "fwnet.training"],
@@ -366,14 +370,14 @@ def functions(case: tuple) -> Tried:
     name, changes = case
     function, good = FUNCTIONS[name]
     arguments = {key: make() for key, make in good.items()}
-    for place, kind in changes:
-        key = [*arguments][place % len(arguments)]
-        arguments[key] = ODD[kind](arguments[key]) if kind in ODD else kind
     kind = changes[0][1] if changes[0][1] in ODD else "any text"
     shown = f"argument: {kind}" if len(changes) == 1 else "two odd arguments"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
+            for place, odd in changes:
+                key = [*arguments][place % len(arguments)]
+                arguments[key] = ODD[odd](arguments[key]) if odd in ODD else odd
             result = function(**arguments)
         except Exception as error:
             if refused(error, name):

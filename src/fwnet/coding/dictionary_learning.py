@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from fwnet.checks import check_integer, check_tolerance
+from fwnet.checks import check_integer, check_size, check_tolerance
 from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder, to_tensor
 from fwnet.coding.exponent_search import LARGEST_SAMPLE, MOST_TRIALS, search_exponent
 from fwnet.coding.learned_ball import LEARN, LEARNED, check_ball, note_learned_ball
@@ -273,9 +273,10 @@ class LpDictionaryLearning(CodeTransformer):
         if self.nonnegative and X.min() < 0:
             raise ValueError(f"X must be >= 0 with nonnegative=True, got {X.min()}")
         check_integer("max_iter", self.max_iter)
-        for name, default in (("n_components", None), ("batch_size", "auto")):
-            if getattr(self, name) not in (None, default):
-                check_integer(name, getattr(self, name))
+        if self.n_components is not None:
+            check_size("n_components", self.n_components)
+        if self.batch_size not in (None, "auto"):
+            check_integer("batch_size", self.batch_size)
         if not self.tol >= 0:
             raise ValueError(f"tol must be >= 0, got {self.tol!r}")
         check_tolerance("code_tol", self.code_tol)

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_size
 from fwnet.coding.code_transformer import (
     FLOATS,
     as_array,
@@ -93,7 +93,7 @@ class FWNetClassifier(
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the classes y of the samples X."""
         self._check_parameters()
-        check_integer("n_components", self.n_components)
+        check_size("n_components", self.n_components)
         check_radius(self.radius)
         if not 0 <= self.adversarial_radius < math.inf:
             raise ValueError(

@@ -10,7 +10,7 @@ import torch
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_size
 from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer, as_array, to_tensor
 from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes
 from fwnet.coding.dictionary_learning import LpDictionaryLearning
@@ -90,7 +90,7 @@ class FWNetCoder(NetworkEstimator, CodeTransformer):
         self._check_parameters()
         self._check_chunk_rows()
         if self.n_components is not None:
-            check_integer("n_components", self.n_components)
+            check_size("n_components", self.n_components)
         if self.radius is not None:
             check_ball(FIRST_P, self.radius)
         X, _ = self._checked_samples(X, reset=True)

@@ -12,7 +12,7 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_integer, check_num_layers
 from fwnet.coding.code_transformer import TORCH_DTYPES
 from fwnet.coding.coder_network import split_rows
 from fwnet.coding.learned_ball import LEARN
@@ -48,7 +48,8 @@ class NetworkEstimator:
         return hasattr(self, "network_")
 
     def _check_parameters(self) -> None:
-        for name in ("num_layers", "max_iter", "batch_size", "n_iter_no_change"):
+        check_num_layers(self.num_layers)
+        for name in ("max_iter", "batch_size", "n_iter_no_change"):
             check_integer(name, getattr(self, name))
         for name in ("learning_rate", "weight_decay", "validation_fraction"):
             if not isinstance(getattr(self, name), Real):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from fwnet.checks import check_integer, check_tensor
+from fwnet.checks import check_size, check_tensor
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def structured_codes(
     if not x.isfinite().all():
         raise ValueError("x must be finite, got NaN or infinite entries")
     for width in widths:
-        check_integer("a width", width, least=0)
+        check_size("a width", width, least=0)
     n = x.shape[1]
     atoms, owners = [], []
     for label, width in enumerate(widths):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from fwnet.checks import check_tensor
+from fwnet.checks import check_number, check_tensor
 from fwnet.data.folders import DataError
 from fwnet.data.seeds import keyed_generator
 
@@ -206,6 +206,7 @@ def noisy(image: Tensor, sigma: float, index: int) -> Tensor:
     0.1
     """
     check_tensor("image", image)
+    check_number("sigma", sigma)
     noise = torch.randn(image.shape, generator=keyed_generator(0, "noise", index))
     return image + sigma * noise.to(image.device)
 

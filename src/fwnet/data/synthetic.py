@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_size
 from fwnet.data.seeds import keyed_generator
 from fwnet.sets import LpBall
 
@@ -98,8 +98,10 @@ def synthetic_codes(
     >>> data.ball.contains(data.codes).all()
     tensor(True)
     """
-    check_integer("num_train", num_train, 0)
-    check_integer("num_test", num_test, 0)
+    check_size("num_features", num_features)
+    check_size("num_atoms", num_atoms)
+    check_size("num_train", num_train, 0)
+    check_size("num_test", num_test, 0)
     if not noise_variance >= 0:
         raise ValueError(f"noise_variance must be >= 0, got {noise_variance!r}")
     ball = LpBall(p, radius)

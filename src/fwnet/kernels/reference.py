@@ -185,11 +185,11 @@ def _pool_backward(
     total = gs.sum(dim, keepdim=True)
     pi = rows.weight * rows.log_ratio.exp() * inv_n
 
-    # h/u without dividing by u. The square root of |u|^(k−1) appears twice, so that it overflows
-    # only where the gradient itself does.
-    root = ((values.k - 1) / 2 * rows.log_ratio).exp()
-    root = torch.where(rows.magnitude == 0, (values.k == 1).to(u.dtype), root)
-    own = -(slope_k * values.radius * factor) * grad * root / rows.peak * root
+    # |u|^(k−1)/peak^k as a square, which leaves the range of the numbers only with the gradient.
+    root = (((values.k - 1) * rows.log_ratio - rows.peak.log()) / 2).exp()
+    root_of_zero = torch.where(values.k == 1, rows.peak.rsqrt(), 0.0)
+    root = torch.where(rows.magnitude == 0, root_of_zero, root)
+    own = -(slope_k * values.radius * factor) * root * grad * root
     shared = (slope_k * rho * inv_n * total) * rows.direction * rows.weight / rows.peak
     grad_u = own.clamp(limits.min, limits.max) + shared.clamp(limits.min, limits.max)
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_size
 from fwnet.models.coding_network import CodingNetwork
 from fwnet.models.model import SignalModel, create_model
 
@@ -38,7 +38,7 @@ class CodeClassifier(SignalModel):
         super().__init__()
         if not isinstance(encoder, Mapping) or "model" not in encoder:
             raise ValueError(f"encoder must be a mapping with the key model, got {encoder!r}")
-        check_integer("num_classes", num_classes, least=2)
+        check_size("num_classes", num_classes, least=2)
         options = {name: value for name, value in encoder.items() if name != "model"}
         network = create_model(encoder["model"], **options, generator=generator)
         if not isinstance(network, CodingNetwork) or network.last is not None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, softplus
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_num_layers, check_size
 from fwnet.models.model import SignalModel
 from fwnet.nn import Unrolled
 
@@ -83,9 +83,9 @@ class CodingNetwork(UnrolledLayers, SignalModel):
         coupled: bool = False,
     ) -> None:
         super().__init__()
-        check_integer("num_features", num_features)
-        check_integer("num_atoms", num_atoms)
-        check_integer("num_layers", num_layers)
+        check_size("num_features", num_features)
+        check_size("num_atoms", num_atoms)
+        check_num_layers(num_layers)
         if not 0 < input_scale < math.inf:
             raise ValueError(f"input_scale must be > 0 and finite, got {input_scale!r}")
         self.input_scale = float(input_scale)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pixel_unshuffle, softplus
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_num_layers, check_size
 from fwnet.functional import soft_threshold
 from fwnet.models.coding_network import (
     FrankWolfeLayers,
@@ -57,8 +57,8 @@ class ConvCodingNetwork(UnrolledLayers, ConvolutionalModel):
             scale=scale,
             reduction=reduction,
         )
-        check_integer("num_layers", num_layers)
-        check_integer("channels", channels)
+        check_num_layers(num_layers)
+        check_size("channels", channels)
         check_kernel_size(kernel_size)
         self.num_layers, self.channels, self.kernel_size = num_layers, channels, kernel_size
         self.first = convolution(self.in_planes, channels, kernel_size, bias=False)

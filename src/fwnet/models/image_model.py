@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pixel_shuffle
 
-from fwnet.checks import check_integer, check_tensor
+from fwnet.checks import check_size, check_tensor
 from fwnet.hardware import is_exporting
 from fwnet.models.model import Model
 from fwnet.resize import REACH, enlarge
@@ -58,9 +58,9 @@ class ImageModel(Model):
         for name, value in (("residual", residual), ("noise_level_input", noise_level_input)):
             if value not in (True, False):
                 raise ValueError(f"{name} must be True or False, got {value!r}")
-        check_integer("in_channels", in_channels)
-        check_integer("scale", scale)
-        check_integer("reduction", reduction)
+        check_size("in_channels", in_channels)
+        check_size("scale", scale)
+        check_size("reduction", reduction)
         self.in_channels, self.residual = in_channels, residual
         self.noise_level_input, self.scale, self.reduction = noise_level_input, scale, reduction
 
@@ -188,8 +188,9 @@ def set_normal(layers: Sequence[nn.Conv2d], gain: float, generator: torch.Genera
 
 def check_kernel_size(kernel_size: int) -> None:
     """Raise unless kernel_size is an odd integer >= 1."""
-    if not isinstance(kernel_size, int) or kernel_size < 1 or kernel_size % 2 == 0:
+    if not isinstance(kernel_size, int) or kernel_size % 2 == 0:
         raise ValueError(f"kernel_size must be an odd integer >= 1, got {kernel_size!r}")
+    check_size("kernel_size", kernel_size)
 
 
 def as_convolutions(layers: nn.ModuleList) -> list[nn.Conv2d]:

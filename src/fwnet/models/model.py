@@ -12,14 +12,14 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from fwnet.checks import check_tensor
+from fwnet.checks import MOST_LAYERS, check_tensor
 from fwnet.hardware import choose_device, widest_dtype
 from fwnet.models.model_files import ModelFileError, read_model, write_model
 from fwnet.sets import ConvexSet, set_to_config
 from fwnet.version import __version__
 
 MODELS: dict[str, type[Model]] = {}
-MOST_PER_WEIGHT, MOST_LAYERS = 64, 10_000  # beyond these, a file is looked at closely
+MOST_PER_WEIGHT = 64  # beyond this and MOST_LAYERS, a file is looked at closely
 
 
 class Model(nn.Module, ABC):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import avg_pool2d, conv2d, gelu, pad
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_size
 from fwnet.models.model import Model
 
 BLOCK = 16  # side of a block in pixels
@@ -52,10 +52,10 @@ class NoiseLevelNet(Model):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.in_channels = check_integer("in_channels", in_channels)
-        check_integer("filters", filters)
-        check_integer("channels", channels)
-        self.heads = check_integer("heads", heads)
+        self.in_channels = check_size("in_channels", in_channels)
+        check_size("filters", filters)
+        check_size("channels", channels)
+        self.heads = check_size("heads", heads)
         shape = (filters, in_channels, SIDE, SIDE)
         self.filters = nn.ParameterList(nn.Parameter(torch.empty(shape)) for _ in range(SCALES))
         sees = SCALES * filters + in_channels

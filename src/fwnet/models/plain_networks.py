@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_num_layers, check_size
 from fwnet.models.image_model import (
     ConvolutionalModel,
     as_convolutions,
@@ -62,9 +62,9 @@ class DnCNN(ConvolutionalModel):
         super().__init__(
             in_channels, residual=True, noise_level_input=noise_level_input, reduction=reduction
         )
-        check_integer("channels", channels)
+        check_size("channels", channels)
         check_kernel_size(kernel_size)
-        check_integer("num_layers", num_layers, least=2)
+        check_num_layers(num_layers, least=2)
         widths = [self.in_planes] + [channels] * (num_layers - 1)
         self.hidden = nn.ModuleList(
             convolution(before, after, kernel_size, bias=not batch_norm)
@@ -158,7 +158,7 @@ class SRCNN(ConvolutionalModel):
         for size in kernel_sizes:
             check_kernel_size(size)
         for count in channels:
-            check_integer("channels", count)
+            check_size("channels", count)
         widths = [in_channels, *channels, in_channels]
         self.layers = nn.ModuleList(
             convolution(before, after, size, bias=True)

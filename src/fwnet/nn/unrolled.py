@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_num_layers
 from fwnet.functional import check_eps, check_exponent, check_radius, frank_wolfe_step
 
 Activation = Literal["pool_p", "relu", "shrink"]
@@ -202,7 +202,7 @@ class Unrolled(nn.Module):
         smoothing: float = 0.0,
     ) -> None:
         super().__init__()
-        check_integer("num_layers", num_layers)
+        check_num_layers(num_layers)
         if activation not in self.activations:
             listed = " or ".join(self.activations)
             raise ValueError(f"activation must be {listed}, got {activation!r}")

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from fwnet.checks import check_integer, check_tensor
+from fwnet.checks import check_integer, check_size, check_tensor
 from fwnet.solvers.arguments import checked_problem
 from fwnet.solvers.atoms import initial_atoms, worst_rows
 from fwnet.solvers.omp import omp
@@ -79,7 +79,7 @@ def ksvd(
     check_tensor("x", x)
     if x.ndim != 2:
         raise ValueError(f"x must have shape (count, n), got {tuple(x.shape)}")
-    check_integer("num_atoms", num_atoms)
+    check_size("num_atoms", num_atoms)
     check_integer("num_rounds", num_rounds)
     if batch_size is not None:
         check_integer("batch_size", batch_size)

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_number
 from fwnet.functional import check_exponent, dual_exponent, lp_norm
 from fwnet.sets import LpBall
 from fwnet.solvers.arguments import (
@@ -67,6 +68,7 @@ def solve_penalized(
     ({'certified': 3}, True)
     """
     check_exponent(p)
+    check_number("penalty", penalty)
     if not 0 < penalty < math.inf:
         raise ValueError(f"penalty must be > 0 and finite, got {penalty!r}")
     chosen = checked_method(method)
