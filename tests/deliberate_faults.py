@@ -1022,6 +1022,12 @@ FAULTS = [
         "tests/solvers/test_homotopy.py",
     ),
     Fault(
+        "solvers/dual_newton.py",
+        "if index + 1 == self.low_steps:",
+        "if index == self.low_steps:",
+        "tests/solvers/test_newton.py",
+    ),
+    Fault(
         "solvers/pivots.py",
         "REFINEMENTS = 2",
         "REFINEMENTS = 0",

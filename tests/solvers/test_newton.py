@@ -133,3 +133,19 @@ def test_the_weighted_gram_of_few_and_many_rows(rows):
     weights = random(rows, 12, seed=1).abs()
     expected = white.basis @ weights.diag_embed() @ white.basis.T
     torch.testing.assert_close(weighted_gram(white, weights), expected)
+
+
+@pytest.mark.parametrize("p", [1.02, 1.3])
+def test_float64_rows_begin_in_float32(p):
+    x, dictionary = paper(20)
+    method = DualNewton(whiten(dictionary), p, 2.5, 1e-10, 1e-9)
+    state = method.init(x)
+    for index in range(method.low_steps):
+        assert state.v.dtype == torch.float32
+        assert not method.finished(state).any()
+        state = method.step(state, index)
+    assert state.v.dtype == state.gradient.dtype == torch.float64
+    torch.testing.assert_close(state.y, state.v @ whiten(dictionary).basis)
+    few = solve(x, dictionary, LpBall(p, 2.5), max_steps=1, warn=False)
+    assert few.code.dtype == torch.float64
+    assert not few.certified.any()

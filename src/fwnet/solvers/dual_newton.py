@@ -12,10 +12,11 @@ every row starts there, and moves to the first problem once the bound exceeds c.
     Λ + c(q−1)/N·(V diag(w) Vᵀ − V s sᵀ Vᵀ),     (q−1)·V diag(w) Vᵀ + (2−q)·V s sᵀ Vᵀ
 
 with w = (|y|/N)^(q−2) are well conditioned in these coordinates unless p is near 1: a few
-conjugate-gradient steps in float32 give the direction, whatever the precision of the rest. Near 1
-a few entries have far larger weights than all others. Each of them costs one more step, and every
-row reaches p through a sequence of decreasing exponents. With `direct` the systems are factored:
-that is slower, and solves problems that are worse conditioned.
+conjugate-gradient steps in float32 give the direction, whatever the precision of the rest. The
+first Newton steps are in float32 altogether. Near 1 a few entries have far larger weights than all
+others. Each of them costs one more step, and every row reaches p through a sequence of decreasing
+exponents. With `direct` the systems are factored: that is slower, and solves problems that are
+worse conditioned.
 
 With z ≥ 0 as well, `nonnegative`, N is the norm of max(y, 0). Rows whose code is inside that ball
 without being exact have N = 0 at the solution, where N is not smooth: they need another method.
@@ -43,6 +44,8 @@ PATH_START, PATH_RATIO = 0.4, 2.0
 PATH_TOL = 0.05  # the tolerance for all exponents of the path but the last
 MAX_HALVINGS = 30
 CONJUGATE_STEPS = (2, 3, 4, 5, 6, 8, 10, 14, 20, 25, 30, 40)  # per Newton step
+LAST_LOW_STEPS = 2  # in float32, beside one per exponent of the path: float64 rows begin with them
+LEAST_LOW_EXCESS = 0.01  # for smaller p − 1, float32's powers have too few digits
 MOST_STEPS = 40  # with conjugate gradients; what is left then needs direct steps
 
 
@@ -61,6 +64,7 @@ class DualState(RowState):
     bound: Tensor  # xᵀv/N, (rows, 1)
     binds: Tensor  # whether c is below the bound, (rows, 1)
     excess: Tensor  # p − 1 of the exponent that the row has reached, in float64, (rows, 1)
+    exact: Target | None  # in float64, while all else is in float32
     steps: int = 0
 
 
@@ -80,31 +84,47 @@ class DualNewton:
         self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
         self.direct, self.nonnegative = direct, nonnegative
         self.excess = self.first_excess = p - 1
+        self.low_steps = 1 + LAST_LOW_STEPS
         while self.first_excess * PATH_RATIO < PATH_START:
             self.first_excess *= PATH_RATIO
+            self.low_steps += 1
         self._low = white.to(torch.float32)
 
     def init(self, x: Tensor) -> DualState:
         """Start from the code z of least L2 norm: project its y = sign(z)|z|^(p−1) onto V."""
         target = Target.of(x, self.radius, self.white.to(x.dtype))
+        excess = torch.full_like(target.radius, self.first_excess, dtype=torch.float64)
+        exact = None
+        if x.dtype == torch.float64 and not self.direct and self.excess >= LEAST_LOW_EXCESS:
+            exact, target = target, target.to(torch.float32)
         z = target.white.analyze(target.x)
         v = target.white.synthesize(z.sign() * z.abs().pow(self.first_excess))
-        excess = torch.full_like(target.radius, self.first_excess, dtype=torch.float64)
-        return self._evaluate(target, v, target.white.analyze(v), excess)
+        return self._evaluate(target, v, target.white.analyze(v), excess, exact)
 
     def step(self, state: DualState, index: int) -> DualState:
         """Take a Newton step with a line search, at the next exponent where it is time for it."""
-        state = self._with_next_exponent(state)
+        ahead = self._stepped(self._with_next_exponent(state), index)
+        if index + 1 == self.low_steps:
+            ahead = self._widened(ahead)
+        return dataclasses.replace(ahead, steps=index + 1)
+
+    def _widened(self, state: DualState) -> DualState:
+        """Return the state in the precision of the rows."""
+        target = state.exact
+        if target is None:
+            return state
+        v = state.v.to(target.x.dtype)
+        return self._evaluate(target, v, target.white.analyze(v), state.excess)
+
+    def _stepped(self, state: DualState, index: int) -> DualState:
         if not self.direct:
-            return self._moved(state, self._iterative_direction(state, index), index)
-        ahead = self._moved(state, self._direct_direction(state), index)
+            return self._moved(state, self._iterative_direction(state, index))
+        ahead = self._moved(state, self._direct_direction(state))
         # Where weights underflow, the matrix is singular: conjugate gradients do not notice.
         rows = (ahead.v == state.v).all(-1).nonzero().squeeze(-1)
         if len(rows):
             part = state.select(rows)
-            ahead = ahead.put(
-                rows, self._moved(part, self._iterative_direction(part, index), index)
-            )
+            ahead = ahead.put(rows, self._moved(part, self._iterative_direction(part, index)))
         return ahead
 
     def _with_next_exponent(self, state: DualState) -> DualState:
@@ -117,30 +137,36 @@ class DualNewton:
             return state
         part = state if len(rows) == len(ready) else state.select(rows)
         excess = (part.excess / PATH_RATIO).clamp(min=self.excess)
-        ahead = self._evaluate(part.target, part.v, part.y, excess)
+        ahead = self._evaluate(part.target, part.v, part.y, excess, part.exact)
         return ahead if part is state else state.put(rows, ahead)
 
     def _at_the_end(self, state: DualState) -> Tensor:
         return (state.excess <= self.excess).squeeze(-1)
 
-    def _moved(self, state: DualState, direction: Tensor, index: int) -> DualState:
-        ahead = self._search(state, direction, state.target.white.analyze(direction))
-        return dataclasses.replace(ahead, steps=index + 1)
+    def _moved(self, state: DualState, direction: Tensor) -> DualState:
+        return self._search(state, direction, state.target.white.analyze(direction))
 
     def finished(self, state: DualState) -> Tensor:
         """Return which rows have a small gap or norm_gap, or are left to direct steps."""
         if not self.direct and state.steps >= MOST_STEPS:
             return torch.ones_like(state.binds.squeeze(-1))
+        if state.exact is not None:
+            return torch.zeros_like(
+                state.binds.squeeze(-1)
+            )  # its float32 gap is not known to 1e-10
         return self._solved(state, self.tol, self.norm_tol) & self._at_the_end(state)
 
     def answer(self, state: DualState) -> tuple[Tensor, Tensor]:
         """Return c·s where the constraint binds, else the exact code."""
+        state = self._widened(state)
         code = state.target.radius * state.s
         exact = (~state.binds).squeeze(-1).nonzero().squeeze(-1)
         code[exact] = self._exact_code(state, exact)
         return state.target.answer(code, state.v)
 
-    def _evaluate(self, target: Target, v: Tensor, y: Tensor, excess: Tensor) -> DualState:
+    def _evaluate(
+        self, target: Target, v: Tensor, y: Tensor, excess: Tensor, exact: Target | None = None
+    ) -> DualState:
         """Compute everything at v, after scaling v to the best length for its problem."""
         seen = y.clamp(min=0) if self.nonnegative else y
         norm, s, w = norm_gradient(seen, (1 + 1 / excess).to(y.dtype))
@@ -153,7 +179,7 @@ class DualNewton:
         pull = torch.where(binds, target.radius, length * norm)
         gradient = torch.addcmul(-target.x, vs, pull).addcmul_(metric_v, length * binds)
         scaled = v * length, y * length, norm * length
-        return DualState(target, *scaled, s, w, vs, gradient, bound, binds, excess)
+        return DualState(target, *scaled, s, w, vs, gradient, bound, binds, excess, exact)
 
     def _solved(self, state: DualState, tol: float, norm_tol: float) -> Tensor:
         squared = state.gradient.square()
@@ -241,7 +267,7 @@ class DualNewton:
         slope = dot(state.gradient, d)
         before = self._objective(state)
         rounding = 8 * torch.finfo(d.dtype).eps * before.abs()
-        ahead = self._evaluate(state.target, state.v + d, state.y + dy, state.excess)
+        ahead = self._evaluate(state.target, state.v + d, state.y + dy, state.excess, state.exact)
         # A row whose lower bound exceeds c changes its problem: accept the step.
         fine = self._objective(ahead, state.binds) <= before + 1e-4 * slope + rounding
         fine |= ahead.binds & ~state.binds
@@ -254,7 +280,7 @@ class DualNewton:
             size /= 2
             part = state.select(rows)
             v, y = part.v + size * d[rows], part.y + size * dy[rows]
-            trial = self._evaluate(part.target, v, y, part.excess)
+            trial = self._evaluate(part.target, v, y, part.excess, part.exact)
             good = self._objective(trial, part.binds) <= (
                 before[rows] + 1e-4 * size * slope[rows] + rounding[rows]
             )

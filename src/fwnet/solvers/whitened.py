@@ -115,6 +115,12 @@ class Target(RowState):
         scaled = (radius / unit).clamp(limit.tiny, limit.max).to(x.dtype)
         return cls(coordinates / length, scaled, unit, white)
 
+    def to(self, dtype: torch.dtype) -> Self:
+        """Return the same rows in another precision."""
+        limit = torch.finfo(dtype)
+        radius = self.radius.clamp(limit.tiny, limit.max).to(dtype)
+        return type(self)(self.x.to(dtype), radius, self.unit, self.white.to(dtype))
+
     def binds(self, bound: Tensor) -> Tensor:
         """Return whether a lower bound on the norm of exact codes exceeds c, beyond rounding."""
         return bound > self.radius * (1 + 64 * torch.finfo(self.x.dtype).eps)
