@@ -11,7 +11,7 @@ from fwnet.sets.convex_set import ConvexSet, widened
 from fwnet.sets.face import Face
 
 MAX_STEPS = 100  # of Newton's method; usually a few
-QUICK_STEPS, ROOT_STEPS, EXACT_STEPS = 20, 4, 1
+QUICK_STEPS, ROOT_STEPS = 20, 4
 ROOT_TOL = 1e4  # roundings; one more Newton step follows
 SMALLEST = 1e-30  # stands for 0 relative to the largest entry, so that quotients stay finite
 
@@ -55,7 +55,7 @@ class KSupportBall(ConvexSet):
         check_rows("z", z)
         wide = widened(z)
         peak, a = _relative(wide)
-        full, part = self._shares(a.detach(), a.new_zeros(()).expand(peak.shape))
+        full, part = self._kinds_of_the_norm(a.detach())
         left = (min(self.k, z.shape[-1]) - full.sum(-1)).clamp(min=1)
         squares = (a * a * full).sum(-1) + (a * part).sum(-1).square() / left
         squares = torch.where(peak.squeeze(-1) > 0, squares, 1.0)
@@ -71,7 +71,7 @@ class KSupportBall(ConvexSet):
         check_rows("y", y)
         if y.shape[-1] == 0:
             return y.clone()
-        wide = widened(y) if y.device.type == "mps" else y.double()
+        wide = widened(y)
         peak, a = _relative(wide)
         unit = torch.where(peak > 0, peak, 1.0)
         target = self.radius / unit
@@ -83,8 +83,8 @@ class KSupportBall(ConvexSet):
         outside = (mu > 0) | ~(value <= target.square())  # a radius of NaN gives NaN
         mu = (mu - (value - target.square()) / -_positive(-slope.detach())).clamp(min=0)
         _, moment, count, left = sums
-        threshold = mu * moment / (left + count * mu).clamp(min=SMALLEST)
-        small = torch.where(full, a / (1 + mu), torch.where(part, a - threshold, 0.0))
+        threshold = mu * moment / _positive(left + count * mu)
+        small = a * (full / (1 + mu) + part) - threshold * part
         return torch.where(outside, wide.sign() * unit * small, wide).to(y.dtype)
 
     def face(self, y: Tensor, z: Tensor) -> Face:
@@ -115,43 +115,49 @@ class KSupportBall(ConvexSet):
         return u.abs().topk(min(self.k, u.shape[-1]), -1).indices
 
     def _multiplier(self, a: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return μ, and which entries have η = 1 and 0 < η < 1.
+        """Return μ, and which entries have η = 1 and 0 < η < 1, as numbers 1 and 0.
 
         For given kinds of entries the equation for μ is one of numbers, and its root decides the
         kinds anew. Rows that do not settle that way are solved by Newton's method in a bracket.
         """
         mu = torch.zeros_like(target)
-        full, part = self._shares(a, mu)
-        last = a.topk(min(self.k, a.shape[-1]), -1).values[..., -1:].clamp(min=SMALLEST)
-        inside = _size(mu, *self._sums(a, full, part))[0] <= target.square()
-        for trial in range(QUICK_STEPS):
-            sums = self._sums(a, full, part)
+        full, part = self._kinds_of_the_norm(a)
+        sums = self._sums(a, full, part)
+        settled = inside = _size(mu, *sums)[0] <= target.square()
+        for _ in range(QUICK_STEPS):
             for _ in range(ROOT_STEPS):
-                mu = torch.where(inside, 0.0, _root_step(mu, target, *_size(mu, *sums)))
-            if trial < EXACT_STEPS:  # far from the ball, the kinds at μ = 0 are no guide
-                full, part = self._shares(a, mu)
-                continue
+                mu = _root_step(mu, target, *_size(mu, *sums)).masked_fill(inside, 0.0)
+            error = (_size(mu, *sums)[0] / target.square() - 1).abs()
             _, moment, count, left = sums
-            shared = (moment > 0) & (left >= 0)
-            s = torch.where(shared, (left + count * mu) / _positive(moment), (1 + mu) / last)
-            rank = s * a
-            new_full = rank >= (1 + mu) * (1 - 4 * torch.finfo(a.dtype).eps)
-            new_part = (rank > mu) & ~new_full
-            value, _ = _size(mu, *sums)
-            at_root = (value / target.square() - 1).abs() <= ROOT_TOL * torch.finfo(a.dtype).eps
-            same = ((new_full == full) & (new_part == part)).all(-1, keepdim=True)
-            spent = shared | (left == 0) | (last == SMALLEST)
-            settled = inside | same & at_root & spent
+            s = (left + count * mu) / _positive(moment)
+            if not moment.all():  # only entries with η = 1: the k-th largest is the last of them
+                last = a.topk(min(self.k, a.shape[-1]), -1).values[..., -1:].clamp(min=SMALLEST)
+                s = torch.where(moment > 0, s, (1 + mu) / last)
+            moving = (~settled).to(a)
             full, part = (
-                torch.where(settled, *pair) for pair in ((full, new_full), (part, new_part))
+                old.lerp(new, moving)
+                for old, new in zip((full, part), _kinds(s * a, mu), strict=True)
             )
+            sums = self._sums(a, full, part)
+            # Each kind is an interval of magnitudes: as many entries are the same entries.
+            same = (sums[2] == count) & (sums[3] == left)
+            settled = settled | same & (error <= ROOT_TOL * torch.finfo(a.dtype).eps)
             if settled.all():
                 return mu, full, part
-        left_over = (~settled).squeeze(-1)
-        mu[left_over], full[left_over], part[left_over] = self._bracketed(
-            a[left_over], target[left_over]
-        )
+        rows = (~settled).squeeze(-1)
+        mu[rows], full[rows], part[rows] = self._bracketed(a[rows], target[rows])
         return mu, full, part
+
+    def _kinds_of_the_norm(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the kinds for μ = 0, η_i = min(s·a_i, 1): as entries reach 1, s only grows."""
+        budget, full = min(self.k, a.shape[-1]), torch.zeros_like(a)
+        count = full.sum(-1, keepdim=True)
+        while True:
+            s = (budget - count) / _positive((a * (1 - full)).sum(-1, keepdim=True))
+            full = torch.maximum(full, torch.ge(s * a, 1, out=torch.empty_like(a)))
+            before, count = count, full.sum(-1, keepdim=True)
+            if torch.equal(count, before):
+                return full, torch.gt(a, 0, out=torch.empty_like(a)) - full
 
     def _bracketed(self, a: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Solve for μ with the exact kinds of entries in every step: slower, and certain."""
@@ -174,13 +180,14 @@ class KSupportBall(ConvexSet):
 
     def _sums(self, a: Tensor, full: Tensor, part: Tensor) -> tuple[Tensor, ...]:
         """Return A, B, n and l of `_size`, each (…, 1)."""
-        squares = (a * a * full).sum(-1, keepdim=True)
-        moment = (a * part).sum(-1, keepdim=True)
-        count, top = (mask.sum(-1, keepdim=True).to(a) for mask in (part, full))
+        count, top = (kind.sum(-1, keepdim=True) for kind in (part, full))
+        squares, moment = (
+            (t * kind).sum(-1, keepdim=True) for t, kind in ((a * a, full), (a, part))
+        )
         return squares, moment, count, min(self.k, a.shape[-1]) - top
 
     def _shares(self, a: Tensor, mu: Tensor) -> tuple[Tensor, Tensor]:
-        """Return which η_i = min(max(s·a_i − μ, 0), 1) with Σ η_i = k are 1, and which are inside.
+        """Return the kinds of η_i = min(max(s·a_i − μ, 0), 1) with Σ η_i = k.
 
         The sum is piecewise linear in s, with bends at μ/a_i and (1 + μ)/a_i.
         """
@@ -200,8 +207,18 @@ class KSupportBall(ConvexSet):
         s = (budget - base) / torch.where(rise > 0, rise, 1.0)
         s = torch.where(rise > 0, s, bends.gather(-1, index))
         s = s.clamp(bends.gather(-1, before), bends.gather(-1, index))
-        full = s * a >= (1 + mu) * (1 - 4 * torch.finfo(a.dtype).eps)
-        return full, (s * a > mu) & ~full
+        return _kinds(s * a, mu)
+
+
+def _kinds(rank: Tensor, mu: Tensor) -> tuple[Tensor, Tensor]:
+    """Return which entries have η = 1 and 0 < η < 1 for rank = s·a, as numbers 1 and 0.
+
+    Masks are numbers because `where` is slow on a CPU.
+    """
+    full = torch.ge(
+        rank, (1 + mu) * (1 - 4 * torch.finfo(rank.dtype).eps), out=torch.empty_like(rank)
+    )
+    return full, torch.gt(rank, mu, out=torch.empty_like(rank)) - full
 
 
 def _relative(z: Tensor) -> tuple[Tensor, Tensor]:
@@ -221,7 +238,7 @@ def _size(
     A and B are the sum of squares with η = 1 and the sum with 0 < η < 1, which are n entries and
     share the budget l.
     """
-    room = (left + count * mu).clamp(min=SMALLEST)
+    room = _positive(left + count * mu)  # 0 only where l is
     first, second = squares / (1 + mu).square(), moment.square() * left / room.square()
     return first + second, -2 * (first / (1 + mu) + second * count / room)
 

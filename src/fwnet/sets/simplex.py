@@ -105,16 +105,17 @@ def fill_depth(below: Tensor, cap: float, total: float) -> Tensor:
     """
     low = torch.zeros_like(below[..., :1])
     high = below.amax(-1, keepdim=True) + cap
-    depth = (total + below.sum(-1, keepdim=True)) / below.shape[-1]
+    depth = torch.full_like(low, cap)  # the first entry is full
     rounding = 32 * torch.finfo(below.dtype).eps * total
     for _ in range(MAX_STEPS):
         filled = (depth - below).clamp_(0, cap)
         excess = filled.sum(-1, keepdim=True) - total
-        if (excess.abs() <= rounding).all():
+        settled = excess.abs() <= rounding
+        if settled.all():
             break
-        slope = ((filled > 0) & (filled < cap)).sum(-1, keepdim=True)
+        slope = ((filled > 0) & (filled < cap)).to(below).sum(-1, keepdim=True)
         low, high = torch.where(excess < 0, depth, low), torch.where(excess > 0, depth, high)
         ahead = depth - excess / slope
-        inside = (ahead > low) & (ahead < high)
-        depth = torch.where(inside, ahead, torch.where(excess == 0, depth, (low + high) / 2))
+        ahead = torch.where((ahead > low) & (ahead < high), ahead, (low + high) / 2)
+        depth = torch.where(settled, depth, ahead)
     return depth

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from fwnet.functional import check_radius, check_rows
 from fwnet.sets.convex_set import ConvexSet, as_tensor, widened
-
-MAX_STEPS = 100  # of Newton's method; usually a few
 
 
 @dataclass(frozen=True)
@@ -71,13 +70,22 @@ class SortedL1Ball(ConvexSet):
         rows = a.reshape(-1, a.shape[-1])
         with torch.no_grad():
             blocks, positive = self._blocks(rows.detach(), weights)
-        tau = self._level(rows, weights, blocks, positive)
-        z = torch.where(positive, _block_means(rows - tau * weights, blocks), 0.0).clamp(min=0)
-        z = torch.empty_like(a).scatter(-1, order, z.reshape(a.shape))
-        outside = (self.gauge(wide) > 1).unsqueeze(-1)
+        width = blocks.shape[-1]  # entries behind are 0 in every row
+        rows, used = rows[:, :width], weights[:width].expand_as(blocks)
+        share = torch.where(positive, _block_means(used, blocks), 0.0)
+        excess = (rows * share).sum(-1, keepdim=True) - self.radius
+        tau = excess / _positive((used * share).sum(-1, keepdim=True))
+        z = torch.where(positive, _block_means(rows - tau * used, blocks), 0.0)
+        z = pad(z.clamp(min=0), (0, a.shape[-1] - width)).reshape(a.shape)
         # Far from the ball, differences of large entries are rounded: end inside it all the same.
-        rounding = self.gauge(z.detach()).clamp(min=1).unsqueeze(-1)
-        return torch.where(outside, wide.sign() * z / rounding, wide).to(y.dtype)
+        z = z / self._norm(z.detach(), weights).clamp(min=1)
+        z = torch.empty_like(a).scatter(-1, order, z)
+        outside = self._norm(a, weights) > 1
+        return torch.where(outside, wide.sign() * z, wide).to(y.dtype)
+
+    def _norm(self, a: Tensor, weights: Tensor) -> Tensor:
+        """Return the gauge of sorted magnitudes, (…, 1)."""
+        return (weights * a).sum(-1, keepdim=True) / self.radius
 
     def _weights(self, z: Tensor, name: str) -> Tensor:
         check_rows(name, z)
@@ -89,48 +97,53 @@ class SortedL1Ball(ConvexSet):
             )
         return weights
 
-    def _level(self, a: Tensor, weights: Tensor, blocks: Tensor, positive: Tensor) -> Tensor:
-        """Return the τ at which the norm is the radius, if the blocks stay as they are."""
-        means = torch.where(positive, _block_means(weights.expand(a.shape), blocks), 0.0)
-        spread = (weights * means).sum(-1, keepdim=True)
-        excess = (a * means).sum(-1, keepdim=True) - self.radius
-        return excess / torch.where(spread > 0, spread, 1.0)
-
     def _blocks(self, a: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the block of every entry at the solution, and whether it is positive there."""
-        tau = torch.zeros_like(a[:, :1])
-        low, high = tau, torch.full_like(tau, torch.inf)
-        for _ in range(MAX_STEPS):
-            blocks = _pooled(a - tau * weights)
-            means = _block_means(a - tau * weights, blocks)
-            positive = means > 0
-            norm = (weights * means.clamp(min=0)).sum(-1, keepdim=True)
-            low = torch.where(norm > self.radius, tau, low)
-            high = torch.where(norm < self.radius, tau, high)
-            ahead = self._level(a, weights, blocks, positive)
-            middle = torch.where(high.isfinite(), (low + high) / 2, 2 * tau + self.radius)
-            inside = (ahead >= low) & (ahead <= high) & positive.any(-1, keepdim=True)
-            ahead = torch.where(inside, ahead, middle)
-            settled = (ahead - tau).abs() <= 4 * torch.finfo(a.dtype).eps * tau.abs()
-            if (settled | (norm <= self.radius) & (tau == 0)).all():
-                break
-            tau = torch.where((norm <= self.radius) & (tau == 0), tau, ahead)
-        return blocks, positive
+        """Return the block of every entry at the solution, and whether it is positive there.
+
+        As τ grows, blocks only join and their means only fall. While some have yet to be joined,
+        the sum of weight·mean up to the last positive block is at most the norm. So Newton's method
+        for it never goes beyond the root, and nothing has to be undone. Entries behind the last
+        positive one of all rows are left out.
+        """
+        size, weight, tau = torch.ones_like(a), weights.expand_as(a), torch.zeros_like(a[:, :1])
+        tau, means, used = self._raised(tau, a, weight, size, a > 0)
+        width = int(used.any(0).sum())
+        blocks = torch.arange(width, device=a.device).expand(len(a), -1)
+        a, weight, size, means, used = (t[:, :width] for t in (a, weight, size, means, used))
+        while True:
+            joined = used[:, 1:] & (means[:, 1:] > means[:, :-1])
+            if not joined.any():
+                return blocks, used.gather(-1, blocks)
+            number = pad((~joined).cumsum(-1), (1, 0))
+            blocks = number.gather(-1, blocks)
+            a, weight, size, kept = (
+                torch.zeros_like(a).scatter_add(-1, number, t)
+                for t in (a, weight, size, used.to(a))
+            )
+            tau, means, used = self._raised(tau, a, weight, size, kept > 0)
+
+    def _raised(
+        self, tau: Tensor, a: Tensor, weight: Tensor, size: Tensor, used: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return τ for these blocks, the means of a − τ·weight, and the blocks in use.
+
+        Arguments are sums over blocks, and `size` their numbers of entries, 0 behind the last.
+        """
+        place = torch.arange(1, a.shape[-1] + 1, device=a.device)
+        while True:
+            share = torch.where(used, weight / size, 0.0)
+            excess = (share * a).sum(-1, keepdim=True) - self.radius
+            tau = torch.maximum(tau, excess / _positive((share * weight).sum(-1, keepdim=True)))
+            means = (a - tau * weight) / size
+            last = (place * (used & (means > 0))).amax(-1, keepdim=True)
+            before, used = used, place <= last
+            if torch.equal(used, before):
+                return tau, means, used
 
 
-def _pooled(v: Tensor) -> Tensor:
-    """Return the blocks of the decreasing sequence nearest to each row of v, as numbers 0, 1, …
-
-    Neighbors whose means increase are joined, everywhere at once, until none do.
-    """
-    first = torch.ones_like(v, dtype=torch.bool)
-    while True:
-        blocks = first.cumsum(-1) - 1
-        means = _block_means(v, blocks)
-        joined = first[:, 1:] & (means[:, 1:] > means[:, :-1])
-        if not joined.any():
-            return blocks
-        first[:, 1:] &= ~joined
+def _positive(value: Tensor) -> Tensor:
+    """Replace 0 by 1 in a divisor whose quotient is not used or is 0."""
+    return torch.where(value > 0, value, 1.0)
 
 
 def _block_means(v: Tensor, blocks: Tensor) -> Tensor:
