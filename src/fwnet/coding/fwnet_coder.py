@@ -12,7 +12,8 @@ from sklearn.utils import check_array
 
 from fwnet.checks import check_integer
 from fwnet.coding.ball_search import UnidentifiedWarning, check_ball
-from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer, as_array, to_tensor
+from fwnet.coding.chunks import to_tensor
+from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer, as_array
 from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes
 from fwnet.coding.dictionary_learning import LpDictionaryLearning
 from fwnet.coding.network_estimator import (

@@ -15,7 +15,8 @@ from fwnet.coding.ball_search import (
     learn_ball,
     note_learned_ball,
 )
-from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder, to_tensor
+from fwnet.coding.chunks import to_tensor
+from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder
 from fwnet.sets import ConvexSet, LpBall
 
 
