@@ -454,7 +454,7 @@ def test_progress_keeps_the_most_rows_that_were_done(folder, monkeypatch):
 
 
 def test_by_default_a_shard_is_as_long_as_its_width_allows(folder, monkeypatch):
-    monkeypatch.setattr("fwnet.coding.code_transformer.CHUNK_ENTRIES", 15 * 20)
+    monkeypatch.setattr("fwnet.coding.chunks.CHUNK_ENTRIES", 15 * 20)
     heard = []
     encode(folder, shard_rows=None, progress=heard.append)
     assert {p.done for p in heard if p.stage == "checking"} == {0, 20, 40, 50}

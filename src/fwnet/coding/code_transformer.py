@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from fwnet.checks import check_integer
+from fwnet.coding.chunks import default_chunk_rows, to_tensor
 from fwnet.coding.estimator_files import EstimatorFileMixin
 from fwnet.hardware import choose_device
 from fwnet.sets import ConvexSet
@@ -24,10 +25,6 @@ from fwnet.solvers import Status, solve
 from fwnet.solvers.solution import uncertified
 
 FLOATS = (np.float64, np.float32)
-TORCH_DTYPES = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
-
-# Entries of signals and codes together: 64 MiB in float32, of which a solver holds a few copies.
-CHUNK_ENTRIES = 1 << 24
 
 # A function from a chunk of rows to codes, and how often each solver status occurred.
 Coder = tuple[Callable[[Tensor], Tensor], Counter[int]]
@@ -144,22 +141,6 @@ def as_array(values: Any) -> Any:
 def _like(given: Any, values: np.ndarray) -> Any:
     """Return values as a tensor on the device of `given`, if that is a tensor."""
     return torch.from_numpy(values).to(given.device) if isinstance(given, Tensor) else values
-
-
-def default_chunk_rows(num_features: int, num_components: int) -> int:
-    """Return a number of rows that bounds the memory, the same on every machine."""
-    return max(1, CHUNK_ENTRIES // max(1, num_features + num_components))
-
-
-def to_tensor(values: np.ndarray, dtype: np.dtype, device: torch.device) -> Tensor:
-    """Copy an array of any layout into a tensor.
-
-    The copy lies in memory allocated by torch: matrix products round differently with another
-    alignment, and equal rows must give equal codes in every run.
-    """
-    tensor = torch.empty(values.shape, dtype=TORCH_DTYPES[dtype])
-    tensor.numpy()[...] = values
-    return tensor.to(device)
 
 
 def _warn_of_uncertified(counts: Counter[int], num_samples: int) -> None:

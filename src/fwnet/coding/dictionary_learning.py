@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from fwnet.checks import check_integer, check_size, check_tolerance
-from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder, to_tensor
+from fwnet.coding.chunks import to_tensor
+from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder
 from fwnet.coding.exponent_search import LARGEST_SAMPLE, MOST_TRIALS, search_exponent
 from fwnet.coding.learned_ball import LEARN, LEARNED, check_ball, note_learned_ball
 from fwnet.sets import LpBall, NonnegativeLpBall

@@ -20,7 +20,7 @@ from fwnet.coding.array_files import (
     open_rows,
     read_dictionary,
 )
-from fwnet.coding.code_transformer import default_chunk_rows
+from fwnet.coding.chunks import default_chunk_rows
 from fwnet.coding.encoding_folder import EncodingFolder
 from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder
 from fwnet.files import remove_unfinished, resolved, why_not_writable

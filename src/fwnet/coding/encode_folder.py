@@ -30,7 +30,7 @@ import torch
 
 from fwnet.checks import check_integer
 from fwnet.coding.array_files import SUFFIXES, EncodeError, RowFile, open_rows, write_parquet
-from fwnet.coding.code_transformer import default_chunk_rows
+from fwnet.coding.chunks import default_chunk_rows
 from fwnet.coding.encode import EncodeReport, check_alternatives, coder_maker
 from fwnet.coding.encoding_folder import check_same
 from fwnet.coding.row_coders import BAD_ROW, RowCoder

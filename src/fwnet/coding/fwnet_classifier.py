@@ -13,11 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from fwnet.checks import check_size
+from fwnet.coding.chunks import default_chunk_rows, to_tensor
 from fwnet.coding.code_transformer import (
     FLOATS,
     as_array,
-    default_chunk_rows,
-    to_tensor,
 )
 from fwnet.coding.estimator_files import EstimatorFileMixin
 from fwnet.coding.network_estimator import (

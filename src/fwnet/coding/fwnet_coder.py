@@ -11,7 +11,8 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from fwnet.checks import check_size
-from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer, as_array, to_tensor
+from fwnet.coding.chunks import to_tensor
+from fwnet.coding.code_transformer import FLOATS, Coder, CodeTransformer, as_array
 from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes
 from fwnet.coding.dictionary_learning import LpDictionaryLearning
 from fwnet.coding.learned_ball import LEARN, UnidentifiedWarning, check_ball

@@ -9,7 +9,8 @@ import torch
 
 from fwnet.checks import check_tolerance
 from fwnet.coding.ball_search import learn_ball
-from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder, to_tensor
+from fwnet.coding.chunks import to_tensor
+from fwnet.coding.code_transformer import Coder, CodeTransformer, certified_coder
 from fwnet.coding.learned_ball import LEARN, LEARNED, check_ball, note_learned_ball
 from fwnet.sets import ConvexSet, LpBall
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from fwnet.checks import check_integer, check_num_layers
-from fwnet.coding.code_transformer import TORCH_DTYPES
+from fwnet.coding.chunks import TORCH_DTYPES
 from fwnet.coding.coder_network import split_rows
 from fwnet.coding.learned_ball import LEARN
 from fwnet.hardware import choose_device

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from fwnet.coding.array_files import EncodeError
-from fwnet.coding.code_transformer import to_tensor
+from fwnet.coding.chunks import to_tensor
 from fwnet.models import SignalModel
 from fwnet.sets import ConvexSet
 from fwnet.solvers import Progress, Status, solve
