@@ -53,7 +53,7 @@ class ExploreOptions:
         flags=("--normalize/--no-normalize",),
     )
     rows: int = option(500, "Number of rows to draw from the file.")
-    seed: int = option(0, "Seed of that choice.")
+    seed: int = option(0, "Seed of all randomness.")
     device: str = option("auto", DEVICE_HELP)
     force: bool = option(False, "Overwrite existing files.", flags=("--force",))
 
