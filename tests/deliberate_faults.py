@@ -992,6 +992,18 @@ FAULTS = [
         "tests/imaging/test_photo_noise.py",
     ),
     Fault(
+        "imaging/photo_noise.py",
+        "if 2 * finest >= fine else 0.0",
+        "",
+        "tests/imaging/test_photo_noise.py",
+    ),
+    Fault(
+        "imaging/photo_noise.py",
+        "(coarse - 2 * fine)",
+        "(coarse - fine)",
+        "tests/imaging/test_photo_noise.py",
+    ),
+    Fault(
         "restoration/jpeg.py",
         "200 - 2 * quality",
         "200 - quality",

@@ -58,6 +58,44 @@ def test_weak_noise_must_be_seen_in_the_finest_details(monkeypatch, seen):
         assert 255 * noise_level(chelsea) == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("picture", [data.gravel, data.grass])
+def test_texture_that_fills_an_image_is_no_noise(picture):
+    clean = picture()
+    for pixels in (clean, saved(clean, 90)):
+        assert noise_level(pixels[..., None]) == 0
+
+
+def test_noise_that_is_stronger_than_half_of_the_texture_counts():
+    noise = np.random.default_rng(0).standard_normal((512, 512))
+    for sigma, expected in ((25, pytest.approx(25, rel=0.1)), (5, 0)):
+        noisy = (data.gravel() + sigma * noise).round().clip(0, 255).astype(np.uint8)
+        assert 255 * noise_level(noisy[..., None]) == expected
+
+
+def test_white_noise_varies_as_much_at_both_scales_and_planes_not_at_all():
+    plane = torch.linspace(0, 0.3, 512)[:, None] + torch.linspace(0, 0.5, 480)
+    noise = 0.1 * torch.randn(2, 512, 487, generator=torch.Generator().manual_seed(0))
+    noise[:, :, :480] += plane
+    fine, coarse, mean = photo_noise._variation(noise).T
+    assert len(fine) == 32 * 30
+    assert fine.mean() == pytest.approx(0.01, rel=0.02)
+    assert coarse.mean() == pytest.approx(0.01, rel=0.05)
+    assert mean.mean() == pytest.approx(plane.mean().item(), rel=0.01)
+    assert photo_noise._variation(plane[None])[:, :2].max() < 1e-9
+
+
+def test_the_flattest_blocks_away_from_black_and_white():
+    fine, coarse, mean = torch.rand(3, 500, generator=torch.Generator().manual_seed(0))
+    fine, coarse, mean = fine + 4, coarse + 100, mean.clamp(0.3, 0.7)
+    fine[:10], coarse[:10] = 1, 5
+    fine[10:20], coarse[10:20] = 4, 8
+    fine[20:40], mean[20:30], mean[30:40] = 0, 0.1, 0.9
+    variation = torch.stack([fine, coarse, mean], 1)
+    assert photo_noise._flattest(variation, 0.2) == (1, pytest.approx(3**0.5))
+    assert photo_noise._flattest(variation[10:], 0.2) == (2, 0)  # white noise in a JPEG file
+    assert photo_noise._flattest(variation, 0.51) == (0, 0)  # nothing is left
+
+
 def test_smooth_noise_as_cameras_make_it():
     """Its finest part is missing, where the classical estimate looks."""
     clean = torch.from_numpy(data.astronaut().copy()).permute(2, 0, 1)[None] / 255

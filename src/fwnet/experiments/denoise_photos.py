@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from fwnet.data import DataError, camera_pairs, read_pixels
+from fwnet.data import DataError, berkeley_validation_files, camera_pairs, read_pixels
 from fwnet.experiments.claims import Claim
 from fwnet.experiments.drawings import DRAWINGS
 from fwnet.experiments.experiment import Experiment, Lab, Result
@@ -29,6 +29,8 @@ CAMERAS = {"Canon5D2": "Canon 5D Mark II", "Canon80D": "Canon 80D", "Canon600D":
 ALL = "all 55 pairs"
 PHOTOS = ("astronaut", "chelsea", "coffee", "motorcycle_left", "rocket")
 GRAY_PHOTOS = ("brick", "camera", "cell", "grass", "gravel", "moon")
+CLEAN_PHOTOS = (*PHOTOS, "color", "ihc", "retina")
+NUM_BERKELEY = 50
 SIGMAS, QUALITIES = (5, 15, 25, 50), (100, 95, 85, 75)  # 100 stands for PNG
 CLEAN_QUALITIES = (100, 95, 90)
 FACTORS = (0.8, 1.0, 1.1, 1.25, 1.5)
@@ -37,6 +39,7 @@ NOISY, ESTIMATED, BEST = "as it is", "estimated", "best told"
 CHANGE = "largest change of a clean picture, gray levels rms"
 CHANGED = "clean pictures that change by more than 0.7 gray levels, %"
 MEANS, COLOR, GRAY, DRAWN = "means of shots", "color photos", "gray photos", "text and line art"
+BERKELEY, BERKELEY_GRAY = "Berkeley photos", "gray Berkeley photos"
 LEAST = 38.5  # dB for the pairs
 MOST = 0.7  # gray levels for clean pictures
 
@@ -96,8 +99,8 @@ class CleanTest(Job):
         name: Name of the network.
         sha256: Checksum of its file.
         meter: Checksum of the network that tells the noise level.
-        kind: `MEANS`, `COLOR`, `GRAY` or `DRAWN`.
-        pictures: The first part of the names of the pairs; or names of pictures.
+        kind: `MEANS`, `COLOR`, `GRAY`, `DRAWN`, `BERKELEY` or `BERKELEY_GRAY`.
+        pictures: The first part of the names of the pairs; or names of pictures; or none.
         quality: Quality of the JPEG that they are saved as; 100 for PNG.
     """
 
@@ -120,8 +123,8 @@ class CleanTest(Job):
         if self.kind == DRAWN:
             drawn = [DRAWINGS[name]() for name in self.pictures]
         else:
-            files = small_files(self.pictures)
-            drawn = [read_pixels(path, color=self.kind == COLOR) for path in files]
+            files = small_files(self.pictures) or berkeley_validation_files(count=NUM_BERKELEY)
+            drawn = [read_pixels(path, color=self.kind in (COLOR, BERKELEY)) for path in files]
         return [saved(image, self.quality) for image in drawn]
 
 
@@ -177,12 +180,18 @@ def measure(lab: Lab, result: Result) -> None:
     clean += [
         CleanTest(*networks[channels], meters[channels], kind, pictures, quality)
         for kind, channels, pictures in (
-            (COLOR, 3, photos),
+            (COLOR, 3, photos if lab.quick else CLEAN_PHOTOS),
             (GRAY, 1, GRAY_PHOTOS[:1] if lab.quick else GRAY_PHOTOS),
             (DRAWN, 3, tuple(DRAWINGS)),
         )
         for quality in CLEAN_QUALITIES
     ]
+    if not lab.quick:
+        clean += [
+            CleanTest(*networks[channels], meters[channels], kind, (), quality)
+            for kind, channels in ((BERKELEY, 3), (BERKELEY_GRAY, 1))
+            for quality in CLEAN_QUALITIES
+        ]
     jobs: list[Job] = [*told.values(), *estimated, *clean]
     records = dict(zip(jobs, lab.runner.run(jobs), strict=True))
     both = [
@@ -259,10 +268,10 @@ EXPERIMENT = Experiment(
             for sigma in SIGMAS
             for quality in QUALITIES
         ),
-        *(keeps(kind) for kind in (MEANS, COLOR, GRAY, DRAWN)),
+        *(keeps(kind) for kind in (MEANS, COLOR, GRAY, DRAWN, BERKELEY, BERKELEY_GRAY)),
     ),
     columns="level",
-    needs=("PolyU",),
+    needs=("PolyU", "BSDS500"),
     note="Pairs of one shot and the mean of many, 512 × 512, of the PolyU set; the synthetic noise "
     "that the networks learned from was chosen with the pairs of two cameras, nothing with those "
     "of the 600D. White noise is added to pictures of scikit-image, from which nothing was "

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn.functional import avg_pool2d
 
 from fwnet.imaging.noise import estimate_noise
 from fwnet.imaging.pixels import ImageError, as_unit_range, check_pixels
 from fwnet.models import NoiseLevelNet
 from fwnet.models.noise_level_net import BLOCK, LEAST, sigma_of
+from fwnet.restoration.shots import CELL
 from fwnet.zoo import load_model
 
 MODELS = {1: "noise_level_net_t5.noise_gray", 3: "noise_level_net_t5.noise_color"}
@@ -20,6 +23,11 @@ TILE = 256
 MOST_TILES = 6  # in each direction: more of an image tells nothing new
 # By channels: weaker noise must be seen in the finest details too, or it may be texture.
 DOUBTFUL = {1: 2.7 / 255, 3: 4 / 255}
+# Part of the level above which the smooth variation of the flattest blocks is texture. Noise that
+# is the same everywhere has up to 0.8, that of cameras less (docs/real_photos.md).
+TEXTURED = 0.8
+FLATTEST = 0.02  # of the blocks, and at least …
+FEWEST = 4  # … this many
 
 
 def noise_level(
@@ -35,9 +43,11 @@ def noise_level(
     camera: what a network that was trained for white noise should be told (`effective_sigma`). A
     `NoiseLevelNet` tells it, from at most 36 tiles of 256 × 256 pixels.
 
-    Texture can look like weak noise. Levels below 4 gray levels (2.7 in gray images), and those of
-    images of less than 96 pixels, are therefore at most what `estimate_noise` finds in the finest
-    details. It alone measures images of less than 32 pixels; those of less than 16 have level 0.
+    Texture can look like noise. Where a level is below 4 gray levels (2.7 in gray images), an image
+    has less than 96 pixels, or even its flattest blocks vary more than noise of that level would,
+    the level is therefore at most what `estimate_noise` finds in the finest details; and 0 if that
+    is less than half of the variation of the flattest blocks, which hides it. `estimate_noise`
+    alone measures images of less than 32 pixels; those of less than 16 have level 0.
 
     Args:
         pixels: The image, (h, w, channels), integers or values in [0, 1]; 1 or 3 channels.
@@ -58,20 +68,64 @@ def noise_level(
     side = min(pixels.shape[:2])
     if side < LEAST_SIDE:
         return 0.0
-    features = []
+    parts = []
     with torch.inference_mode():
         for tile in _tiles(pixels.shape[:2]) if side >= LEAST else []:
-            x = torch.from_numpy(as_unit_range(pixels[tile])).float()
-            found = network.features(x.permute(2, 0, 1)[None].to(device))
+            x = torch.from_numpy(as_unit_range(pixels[tile])).float().permute(2, 0, 1).to(device)
+            blocks = torch.cat([network.features(x[None])[0], _variation(x)], 1)
             if opaque is not None:
-                found = found[:, torch.from_numpy(_whole_blocks(opaque[tile])).to(device)]
-            features.append(found)
-    if sum(part.shape[1] for part in features) == 0:
+                blocks = blocks[torch.from_numpy(_whole_blocks(opaque[tile])).to(device)]
+            parts.append(blocks)
+    if sum(len(blocks) for blocks in parts) == 0:
         return estimate_noise(pixels, opaque)
     with torch.inference_mode():
-        level = float(sigma_of(network.pooled(torch.cat(features, 1))))
-    doubtful = level < DOUBTFUL[channels] or side < FEW_BLOCKS
-    return min(level, estimate_noise(pixels, opaque)) if doubtful else level
+        features, variation = torch.cat(parts).tensor_split([-3], 1)
+        level = float(sigma_of(network.pooled(features[None])))
+        fine, smooth = _flattest(variation, level)
+    textured = smooth > TEXTURED * level
+    if level >= DOUBTFUL[channels] and side >= FEW_BLOCKS and not textured:
+        return level
+    finest = estimate_noise(pixels, opaque)
+    return min(level, finest) if 2 * finest >= fine else 0.0
+
+
+def _variation(x: Tensor) -> Tensor:
+    """Return variance, effective variance and mean of the blocks of (channel, h, w): (block, 3).
+
+    Both are deviations from planes. The effective one is that of the means of 4 × 4 pixels, times
+    16: the same for white noise, larger for smooth noise and texture.
+    """
+    height, width = (side // BLOCK * BLOCK for side in x.shape[1:])
+    x = x[:, :height, :width]
+    fine, coarse = _off_planes(x, BLOCK), CELL**2 * _off_planes(avg_pool2d(x, CELL), BLOCK // CELL)
+    return torch.stack([one.mean(0) for one in (fine, coarse, avg_pool2d(x, BLOCK).flatten(1))], 1)
+
+
+def _off_planes(x: Tensor, side: int) -> Tensor:
+    """Return the variance around a fitted plane of each square of (channel, h, w)."""
+    slope = torch.linspace(-1, 1, side, device=x.device)
+    slope = slope / slope.square().mean().sqrt()
+    squares = x.unfold(1, side, side).unfold(2, side, side).flatten(1, 2)
+    squares = squares - squares.mean((2, 3), keepdim=True)
+    slopes = [(squares * one).mean((2, 3)).square() for one in (slope, slope[:, None])]
+    rest = squares.square().mean((2, 3)) - sum(slopes)
+    return rest.clamp(min=0) * side**2 / (side**2 - 3)  # a plane has three parameters
+
+
+def _flattest(variation: Tensor, level: float) -> tuple[float, float]:
+    """Return the deviation in the flattest blocks, and its smooth part: what white noise lacks.
+
+    Blocks near black and white, where noise is clipped, are left out. Compressed white noise has a
+    coarse variance of up to twice the fine one.
+    """
+    fine, coarse, mean = variation.T
+    inside = (mean > level) & (mean < 1 - level)
+    if inside.sum() < FEWEST:
+        return 0.0, 0.0
+    fine, coarse = fine[inside], coarse[inside]
+    chosen = fine.argsort()[: max(FEWEST, int(FLATTEST * len(fine)))]
+    fine, coarse = fine[chosen].mean(), coarse[chosen].mean()
+    return float(fine.sqrt()), float((coarse - 2 * fine).clamp(min=0).sqrt())
 
 
 def _is_name(model: object) -> bool:
