@@ -69,6 +69,14 @@ FAULTS = [
         ),
     ),
     Fault(
+        "kernels/reference.py",
+        "values.radius * factor) * root * grad * root",
+        "values.radius * factor) / rows.peak * root * grad * root * rows.peak",
+        (
+            "tests/kernels/test_reference.py::TestReference::test_slopes_at_very_large_p_keep_their_digits"
+        ),
+    ),
+    Fault(
         "kernels/blocked.py",
         "vector_norm(square, dim=1, keepdim=True).sqrt_()",
         "vector_norm(square, dim=1, keepdim=True)",
@@ -252,6 +260,18 @@ FAULTS = [
         "if replace:\n                temporary.replace(path)",
         "if replace:\n                path.write_bytes(temporary.read_bytes())",
         "tests/test_files.py",
+    ),
+    Fault(
+        "checks.py",
+        "if number > most",
+        "if False",
+        "tests/test_checks.py::test_sizes_beyond_any_memory_are_refused_before_any_is_taken",
+    ),
+    Fault(
+        "checks.py",
+        "abs(value) > LARGEST_INTEGER",
+        "False",
+        "tests/test_checks.py::test_numbers_that_torch_cannot_hold_are_refused",
     ),
     Fault(
         "checks.py",
