@@ -93,16 +93,16 @@ def _supervise(name: str, seconds: float, seed: int, folder: Path) -> dict[str, 
     total: dict[str, Any] = {"name": name, "examples": 0, "seconds": 0.0, "slowest": 0.0}
     total |= {"seed": seed, "kinds": {}, "failures": []}
     result, log, now = (folder / f"{name}.{end}" for end in ("json", "log", "now"))
-    visible = {} if name in ON_GPUS else {"CUDA_VISIBLE_DEVICES": ""}
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    if name not in ON_GPUS:
+        environment["CUDA_VISIBLE_DEVICES"] = ""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         result.unlink(missing_ok=True)
         command = [sys.executable, "-m", "tests.fuzz", "--worker", name, str(left)]
         command += ["--output", str(folder), "--seed", str(seed)]
         with log.open("wb") as file:
-            process = subprocess.Popen(
-                command, stdout=file, stderr=file, env={**os.environ, **visible}
-            )
+            process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)
             code = wait(process, now, left)
         line = json.loads(result.read_text()) if result.exists() else {}
         if "skipped" in line:
