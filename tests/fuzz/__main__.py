@@ -1,7 +1,8 @@
 """Run fuzz targets for some minutes: python -m tests.fuzz --minutes 10 --output build/fuzz
 
 Each target runs in a process of its own, which is started again if it dies. The folder gets one
-file, results.jsonl, with a line of JSON per process. `--table` sums such files up in Markdown.
+file, results.jsonl, with a line of JSON per process. `--sum` adds such files up, with `--output` to
+a record, and prints a table of it.
 """
 
 import argparse
@@ -18,31 +19,32 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz.edits import EDITS, SEVERAL
-
 ON_GPUS = ("pool_p-triton", "large")  # others are tested on a CPU
-DAMAGE = {*EDITS, SEVERAL}  # rows that the table shows as one
 STUCK = 300  # seconds after which a process that reports nothing is ended
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
-    parser.add_argument("--output", type=Path, default=Path("build/fuzz").resolve())
+    parser.add_argument("--output", type=Path, help="default: build/fuzz")
     parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     parser.add_argument("--target", action="append", help="only this one; may be repeated")
     parser.add_argument("--seed", type=int, help="default: the time")
     parser.add_argument("--list", action="store_true", help="list the targets")
-    parser.add_argument(
-        "--table", nargs="+", type=Path, metavar="FILE", help="sum up results.jsonl"
-    )
+    parser.add_argument("--sum", nargs="+", type=Path, metavar="FILE", help="results.jsonl")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    arguments.output = arguments.output.resolve()  # commands change the current folder
-    if arguments.table:
-        print(table(arguments.table))
-        return 0
     from tests.fuzz.targets import TARGETS
+
+    if arguments.sum:
+        record = summed(arguments.sum)
+        if arguments.output:
+            text = json.dumps(record, indent=1, ensure_ascii=False)
+            arguments.output.write_text(text + "\n", encoding="utf-8")
+        print(table(record, {name: one.check.__doc__ or "" for name, one in TARGETS.items()}))
+        return 0
+    # Commands change the current folder.
+    arguments.output = (arguments.output or Path("build/fuzz")).resolve()
 
     if arguments.worker:
         name, seconds = arguments.worker
@@ -93,16 +95,16 @@ def _supervise(name: str, seconds: float, seed: int, folder: Path) -> dict[str, 
     total: dict[str, Any] = {"name": name, "examples": 0, "seconds": 0.0, "slowest": 0.0}
     total |= {"seed": seed, "kinds": {}, "failures": []}
     result, log, now = (folder / f"{name}.{end}" for end in ("json", "log", "now"))
-    visible = {} if name in ON_GPUS else {"CUDA_VISIBLE_DEVICES": ""}
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    if name not in ON_GPUS:
+        environment["CUDA_VISIBLE_DEVICES"] = ""
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         result.unlink(missing_ok=True)
         command = [sys.executable, "-m", "tests.fuzz", "--worker", name, str(left)]
         command += ["--output", str(folder), "--seed", str(seed)]
         with log.open("wb") as file:
-            process = subprocess.Popen(
-                command, stdout=file, stderr=file, env={**os.environ, **visible}
-            )
+            process = subprocess.Popen(command, stdout=file, stderr=file, env=environment)
             code = wait(process, now, left)
         line = json.loads(result.read_text()) if result.exists() else {}
         if "skipped" in line:
@@ -208,23 +210,39 @@ def add(total: dict[str, dict[str, int]], more: dict[str, dict[str, int]]) -> No
         total[kind] = dict(counts)
 
 
-def table(files: Iterable[Path]) -> str:
-    """Return the table of what was tried, how often, and what each got."""
-    total: dict[str, dict[str, int]] = {}
-    minutes: collections.Counter[str] = collections.Counter()
+def summed(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
+    """Return for each target how long it ran, and what each kind of case got, how often."""
+    record: dict[str, dict[str, Any]] = {}
     for path in files:
         for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-            for kind, outcomes in line["kinds"].items():
-                name, _, damage = kind.rpartition(": ")
-                folded = f"{name}, damaged" if damage in DAMAGE else kind
-                add(total, {folded: outcomes})
-            minutes[line["name"]] += line["seconds"] / 60
-    rows = ["| what was tried | how often | what it gets |", "|---|---|---|"]
-    for kind, outcomes in sorted(total.items()):
-        got = ", ".join(f"{name} {count:,}" for name, count in sorted(outcomes.items()))
-        rows.append(f"| {kind} | {sum(outcomes.values()):,} | {got} |")
-    spent = ", ".join(f"{name} {value:.0f}" for name, value in sorted(minutes.items()))
-    return "\n".join([*rows, "", f"Minutes: {spent}; in sum {sum(minutes.values()):.0f}."])
+            if "skipped" in line:
+                continue
+            one = record.setdefault(
+                line["name"], {"minutes": 0.0, "cases": 0, "failures": 0, "kinds": {}}
+            )
+            one["minutes"] = round(one["minutes"] + line["seconds"] / 60, 2)
+            one["cases"] += line["examples"]
+            one["failures"] += sum(failure.get("times", 1) for failure in line["failures"])
+            add(one["kinds"], line["kinds"])
+    return {name: {**one, "kinds": dict(sorted(one["kinds"].items()))}
+            for name, one in sorted(record.items())}  # fmt: skip
+
+
+def table(record: dict[str, dict[str, Any]], words: dict[str, str]) -> str:
+    """Return a row for each target: what it is, how many cases it had, and what they got."""
+    rows = ["| target | what | minutes | cases | what they got |", "|---|---|---|---|---|"]
+    for name, one in record.items():
+        got: collections.Counter[str] = collections.Counter()
+        for outcomes in one["kinds"].values():
+            got.update(outcomes)
+        shown = ", ".join(f"{outcome} {count:,}" for outcome, count in got.most_common())
+        what = words[name].splitlines()[0].rstrip(".")
+        rows.append(f"| {name} | {what} | {one['minutes']:.0f} | {one['cases']:,} | {shown} |")
+    minutes, cases, failures = (
+        sum(one[key] for one in record.values()) for key in ("minutes", "cases", "failures")
+    )
+    end = f"In sum {cases:,} cases in {minutes / 60:.1f} hours; failures: {failures}."
+    return "\n".join([*rows, "", end])
 
 
 if __name__ == "__main__":

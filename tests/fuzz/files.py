@@ -366,7 +366,7 @@ def estimator_files(case: tuple) -> Tried:
 @target(
     "cards",
     st.tuples(odd_values, edits),
-    kept=[([(1, {"a": 3})], [])],
+    kept=[([(1, {"a": 3})], []), ([(0, "a\nb")], [])],
     examples=40,
     needs=["fwnet.zoo"],
 )

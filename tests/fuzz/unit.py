@@ -99,7 +99,7 @@ def _allowed(block: Block, exact: Tensor) -> tuple[Tensor, ...]:
     if dtype.itemsize == 2:  # the result is rounded once more
         limits = torch.finfo(dtype)
         rounding = rounding + limits.eps * exact.abs() + limits.smallest_normal * limits.eps
-    elementwise = 2e-4 if block.kernel == "triton" else 1e-5
+    elementwise = 2e-4 if block.kernel == "triton" else 2e-5
     by_row, by_entry = 1e-6 * largest, elementwise * exact.abs()
     return tuple(bound * (1 + 0.6 * damping) + rounding for bound in (by_row, by_entry))
 

@@ -184,6 +184,13 @@ class PoolKernelConformance(LayoutConformance):
         assert abs(mp.mpf(grad_p.item()) - exact_p) <= 1e-4 * p_scale + p_floor
         assert abs(mp.mpf(grad_radius.item()) - exact_radius) <= 1e-5 * size + floor
 
+    def test_slopes_at_very_large_p_keep_their_digits(self):
+        u = ROWS["wide"]
+        _, grad, (exact, _, _) = high_precision.of_row("wide", 1e28, 1.0, 0.0)
+        by_u = self.backward(grad, u, 1e28)[0]
+        expected = torch.tensor([float(v) for v in exact])
+        torch.testing.assert_close(by_u.cpu(), expected, rtol=1e-4, atol=1e-37)
+
     @pytest.mark.parametrize("excess", [0.0, 0.3, 1 / 3, 1.0, 2.0, math.inf])
     @pytest.mark.parametrize("eps", [0.0, 1e-3])
     def test_zero_rows_give_zeros(self, excess, eps):

@@ -100,7 +100,7 @@ class Card:
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path} is not a card: {error}") from error
         if card.name != path.stem:
-            raise ModelFileError(f"{path} must be the card of {path.stem}, got {card.name}")
+            raise ModelFileError(f"{path} must be the card of {path.stem}, got {card.name!r}")
         return card
 
     def write(self, path: Path) -> None:
