@@ -811,6 +811,12 @@ FAULTS = [
         "tests/coding/test_encode.py::test_progress_keeps_the_most_rows_that_were_done",
     ),
     Fault(
+        "coding/chunks.py",
+        "return max(1, CHUNK_ENTRIES // max(1, num_features + num_components))",
+        "return max(1, CHUNK_ENTRIES // max(1, num_features))",
+        "tests/coding/test_encode.py",
+    ),
+    Fault(
         "coding/code_transformer.py",
         "        counts.update(solution.status_code.tolist())\n",
         "",

@@ -43,12 +43,20 @@ def test_waiting_threads_sleep_unless_the_user_says_otherwise(given, spins):
     assert output.stdout.strip() == spins
 
 
+def test_scikit_learn_is_imported_with_the_first_estimator():
+    assert "sklearn" not in modules_after("import fwnet.coding")
+    assert "sklearn" in modules_after("from fwnet.coding import LpCoder")
+
+
 def test_every_public_name_resolves():
     for name in fwnet.__all__:
         assert getattr(fwnet, name) is not None
         assert name in dir(fwnet)
     with pytest.raises(AttributeError, match="no attribute 'nosuchname'"):
         _ = fwnet.nosuchname
+    assert all(getattr(fwnet.coding, name) is not None for name in fwnet.coding.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nosuchname'"):
+        _ = fwnet.coding.nosuchname
 
 
 MODEL = "conv_fwnet_t2.denoise_test"

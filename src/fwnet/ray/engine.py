@@ -87,6 +87,9 @@ class RayEngine:
                 f"cannot reach a Ray cluster at {address or 'home'}: {reason}"
             ) from error
         self._started = True
+        # Processes import torch while this one looks at the files.
+        for _ in range(self._slots()):
+            ray.remote(_start).options(num_cpus=1).remote()
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -101,7 +104,7 @@ class RayEngine:
             kind = "cuda" if gpus else "cpu"
         if kind == "cuda" and not gpus:
             raise FwnetError("device cuda needs a cluster with GPUs, got one without")
-        self._is_gpu = kind == "cuda"
+        self._is_gpu, self._counted = kind == "cuda", -math.inf  # places are counted anew
         return torch.device("cuda") if self._is_gpu else choose_device(kind)
 
     def each(
@@ -109,22 +112,23 @@ class RayEngine:
     ) -> Iterator[tuple[Item, Result | Lost]]:
         """Yield every item with its result as it comes; raise what the function raises."""
         waiting = iter(items)
-        first = [*islice(waiting, 1)]
-        if not first:
+        batch = [*islice(waiting, 2 * self._slots())]
+        if not batch:
             return
         wanted = {"num_cpus": 1, "num_gpus": 1 / TASKS_PER_GPU if self._is_gpu else 0}
-        self._wait_for_room(wanted)
+        probe = ray.remote(_start).options(**wanted).remote()
         call = ray.remote(_apply).options(max_retries=RETRIES, **wanted)
         shared = ray.put(function)
-        running = {call.remote([shared], item): item for item in first}
+        running = {call.remote([shared], item): item for item in batch}
         try:
+            self._wait_for_room(probe)
             while running:
-                for item in islice(waiting, max(0, 2 * self._slots() - len(running))):
-                    running[call.remote([shared], item)] = item
                 refs = [*running]
                 ray.wait(refs, num_returns=1)
                 for ready in ray.wait(refs, num_returns=len(refs), timeout=0)[0]:
                     yield running.pop(ready), _result(ready)
+                for item in islice(waiting, max(0, 2 * self._slots() - len(running))):
+                    running[call.remote([shared], item)] = item
         finally:
             for task in running:
                 ray.cancel(task, force=True)
@@ -140,12 +144,11 @@ class RayEngine:
         self._places = max(1, int(places))
         return self._places
 
-    def _wait_for_room(self, wanted: dict[str, float]) -> None:
-        """Wait until a task with these resources has run; say so if that takes long.
+    def _wait_for_room(self, probe: Any) -> None:
+        """Wait until a task, the first of many, has run; say so if that takes long.
 
         Actors of other programs can hold every CPU, and Ray waits without a word.
         """
-        probe = ray.remote(_nothing).options(**wanted).remote()
         while not ray.wait([probe], timeout=PATIENCE_SECONDS)[0]:
             name = "GPU" if self._is_gpu else "CPU"
             total, free = (
@@ -167,8 +170,8 @@ def _check_answers(address: str) -> None:
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
 
 
-def _nothing() -> None:
-    """Take a place for a moment."""
+def _start() -> None:
+    """Do nothing, in a process that has imported torch and this module for it."""
 
 
 def _apply(shared: list[Any], item: Any) -> Any:
