@@ -7,7 +7,14 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from fwnet.functional import check_exponent, check_radius, check_rows, lp_norm, pool_p
+from fwnet.functional import (
+    check_exponent,
+    check_radius,
+    check_rows,
+    dual_exponent,
+    lp_norm,
+    pool_p,
+)
 from fwnet.sets.convex_set import ConvexSet, widened
 from fwnet.sets.projection import project_lp
 
@@ -57,6 +64,11 @@ class GroupLpBall(ConvexSet):
         outer = pool_p(dual_norms, self.p, self.radius)
         return self._join(-outer.unsqueeze(-1) * inner).to(u.dtype)
 
+    def support(self, y: Tensor) -> Tensor:
+        """radius·‖(‖y_g‖_q')_g‖_q with the conjugate exponents of inner and p; at least float32."""
+        norms = lp_norm(self._split(widened(y), "y"), dual_exponent(self.inner))
+        return self.radius * lp_norm(norms, dual_exponent(self.p))
+
     def project(self, y: Tensor) -> Tensor:
         """Scale the groups (inner = 2), or project each alone (p = ∞) or all as one (p = inner)."""
         if self.p == self.inner:
@@ -72,7 +84,7 @@ class GroupLpBall(ConvexSet):
             )
         norms = lp_norm(parts, 2)
         allowed = project_lp(norms, self.p, self.radius)
-        share = torch.where(norms > 0, allowed / torch.where(norms > 0, norms, 1.0), 1.0)
+        share = allowed / torch.where(norms > 0, norms, 1.0)
         return self._join(share.unsqueeze(-1) * parts).to(y.dtype)
 
     def gauge(self, z: Tensor) -> Tensor:
@@ -99,8 +111,9 @@ class GroupLpBall(ConvexSet):
                 f"{name} must have rows of length {len(inverse)}, that of the groups, "
                 f"got shape {tuple(z.shape)}"
             )
-        padded = torch.nn.functional.pad(z, (0, 1))
-        return padded[..., table.to(z.device)]
+        filled = torch.nn.functional.pad(z, (0, 1)) if table.numel() > len(inverse) else z
+        index = table.flatten().to(z.device)
+        return filled.index_select(-1, index).unflatten(-1, table.shape)
 
     def _join(self, parts: Tensor) -> Tensor:
-        return parts.flatten(-2)[..., self._places[1].to(parts.device)]
+        return parts.flatten(-2).index_select(-1, self._places[1].to(parts.device))

@@ -11,7 +11,7 @@ from fwnet.sets.convex_set import ConvexSet, widened
 from fwnet.sets.face import Face
 
 MAX_STEPS = 100  # of Newton's method; usually a few
-QUICK_STEPS, ROOT_STEPS = 20, 4
+QUICK_STEPS = 40
 ROOT_TOL = 1e4  # roundings; one more Newton step follows
 SMALLEST = 1e-30  # stands for 0 relative to the largest entry, so that quotients stay finite
 
@@ -117,31 +117,27 @@ class KSupportBall(ConvexSet):
     def _multiplier(self, a: Tensor, target: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return μ, and which entries have η = 1 and 0 < η < 1, as numbers 1 and 0.
 
-        For given kinds of entries the equation for μ is one of numbers, and its root decides the
-        kinds anew. Rows that do not settle that way are solved by Newton's method in a bracket.
+        For given kinds of entries the equation for μ is one of numbers. After each of its Newton
+        steps the kinds are decided anew. Rows that do not settle that way are solved by Newton's
+        method in a bracket.
         """
         mu = torch.zeros_like(target)
         full, part = self._kinds_of_the_norm(a)
         sums = self._sums(a, full, part)
-        settled = inside = _size(mu, *sums)[0] <= target.square()
+        inside = _size(mu, *sums)[0] <= target.square()
         for _ in range(QUICK_STEPS):
-            for _ in range(ROOT_STEPS):
-                mu = _root_step(mu, target, *_size(mu, *sums)).masked_fill(inside, 0.0)
+            mu = _root_step(mu, target, *_size(mu, *sums)).masked_fill(inside, 0.0)
             error = (_size(mu, *sums)[0] / target.square() - 1).abs()
             _, moment, count, left = sums
             s = (left + count * mu) / _positive(moment)
             if not moment.all():  # only entries with η = 1: the k-th largest is the last of them
                 last = a.topk(min(self.k, a.shape[-1]), -1).values[..., -1:].clamp(min=SMALLEST)
                 s = torch.where(moment > 0, s, (1 + mu) / last)
-            moving = (~settled).to(a)
-            full, part = (
-                old.lerp(new, moving)
-                for old, new in zip((full, part), _kinds(s * a, mu), strict=True)
-            )
+            full, part = _kinds(s * a, mu)
             sums = self._sums(a, full, part)
             # Each kind is an interval of magnitudes: as many entries are the same entries.
             same = (sums[2] == count) & (sums[3] == left)
-            settled = settled | same & (error <= ROOT_TOL * torch.finfo(a.dtype).eps)
+            settled = inside | same & (error <= ROOT_TOL * torch.finfo(a.dtype).eps)
             if settled.all():
                 return mu, full, part
         rows = (~settled).squeeze(-1)

@@ -15,7 +15,6 @@ function.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -25,16 +24,13 @@ from torch.nn.functional import pad
 from fwnet.solvers.loop import BindableMethod
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
+from fwnet.solvers.splitting import iterated
 from fwnet.solvers.whitened import dot
 
 CHECK_EVERY = 4  # steps: a check costs as much as a step
 ROUNDING = 1e-6  # added to the diagonal of a matrix in float32, so that it can be factored
-NEWTON_AFTER = 16  # steps of the gradient
-LARGEST_FACE = (
-    1.0  # times min(n, m): the free entries of a Newton step, whose matrix has a row each
-)
-# The search in float32 that precedes one in float64 ends when this share of the rows has this gap.
-COARSE_TOL, COARSE_SHARE, COARSE_STEPS = 1e-5, 0.8, 200
+SPLITTINGS = 20  # iterations before the first step
+LARGEST_FACE = 1.2  # times min(n, m): the free entries of a Newton step
 
 
 @dataclass(frozen=True)
@@ -52,15 +48,6 @@ class GradientState(RowState):
     wait: Tensor  # steps until the next one, (rows, 1)
     patience: Tensor  # steps to wait when one has failed, (rows, 1)
     solved: Tensor  # (rows,)
-    exact: tuple[Constrained, Tensor] | None  # problem and x in float64, while z is in float32
-
-    def select(self, rows: Tensor | slice) -> GradientState:
-        """Return the state of the given rows."""
-        part = super().select(rows)
-        if self.exact is None:
-            return part
-        problem, x = self.exact
-        return dataclasses.replace(part, exact=(problem.select(rows), x[rows]))
 
 
 @dataclass(frozen=True)
@@ -90,72 +77,61 @@ class ProjectedGradient(BindableMethod):
 class _Accelerated:
     def __init__(self, problem: Constrained, tol: float, newton: bool):
         self.problem, self.tol, self.newton = problem, tol, newton
-        self.coarse = problem.to(torch.float32)
-        self.gram = pad(self.coarse.gram, (0, 1, 0, 1))  # of an atom that does not exist: 0
+        gram = problem.to(torch.float32).gram
+        self.gram = pad(gram, (0, 1, 0, 1))  # of an atom that does not exist: 0
 
     def init(self, x: Tensor) -> GradientState:
         z = self.problem.start
         if z is None:
             z = x.new_zeros(len(x), self.problem.dictionary.shape[1])
-        z = self.problem.convex_set.project(z)
-        exact = (self.problem, x)
-        if x.dtype == torch.float64 and self.tol < COARSE_TOL and self.problem.start is None:
-            return self._begin(self.coarse, x.float(), z.float(), exact)
-        return self._begin(self.problem, x, z, None)
+        return self._begin(self.problem, x, self.problem.convex_set.project(z))
 
     def step(self, state: GradientState, index: int) -> GradientState:
-        if state.exact is not None:
-            enough = state.solved.double().mean() >= COARSE_SHARE
-            if enough or index >= COARSE_STEPS:
-                problem, x = state.exact
-                state = self._begin(problem, x, problem.convex_set.project(state.z.double()), None)
         problem, x = state.problem, state.x
+        if index == 0 and self.problem.start is None:
+            return self._begin(problem, x, _first_codes(problem, x))
         step_size = problem.white.scale.to(x.dtype) ** -2
         ahead = state.start + step_size * problem.correlate(x - state.start_image)
         z = problem.convex_set.project(ahead)
         image = problem.decode(z)
-        error, before = (dot(x - i, x - i) for i in (image, state.image))
-        failed = state.jumped & ~(error <= before * (1 + 4 * torch.finfo(x.dtype).eps))
-        z, image = (torch.where(failed, *pair) for pair in ((state.z, z), (state.image, image)))
+        failed = state.jumped
+        if state.jumped.any():
+            error, before = (dot(x - i, x - i) for i in (image, state.image))
+            failed = state.jumped & ~(error <= before * (1 + 4 * torch.finfo(x.dtype).eps))
+            z, image = (torch.where(failed, *pair) for pair in ((state.z, z), (state.image, image)))
         moved = z - state.z
         momentum = (1 + (1 + 4 * state.momentum.square()).sqrt()) / 2
         against = (dot(state.start - z, moved) > 0) | state.jumped
         beta = torch.where(against, 0.0, (state.momentum - 1) / momentum)
         momentum = torch.where(against, 1.0, momentum)
         solved = state.solved
-        if index % CHECK_EVERY == CHECK_EVERY - 1 or state.jumped.any():
-            tol = self.tol if state.exact is None else COARSE_TOL
-            solved = problem.solved(x, z, x - image, tol)
+        if index % CHECK_EVERY == 0 or state.jumped.any():
+            solved = problem.solved(x, z, x - image, self.tol)
         start = torch.addcmul(z, beta, moved)
         start_image = torch.addcmul(image, beta, image - state.image)
         patience = torch.where(failed, 2 * state.patience, state.patience)
         wait = torch.where(failed, patience, state.wait - 1)
-        jumped = (wait <= 0) & self.newton
+        jumped = (wait <= 0) & ~solved.unsqueeze(-1) & self.newton
         if self.newton:
             direction, jumped = self._newton(problem, ahead, z, x - image, jumped)
             start = torch.where(jumped, z + direction, start)
             start_image = problem.decode(start)
         return GradientState(
-            problem,
-            x,
-            z,
-            image,
-            start,
-            start_image,
-            momentum,
-            jumped,
-            wait,
-            patience,
-            solved,
-            state.exact,
+            problem, x, z, image, start, start_image, momentum, jumped, wait, patience, solved
         )
 
     def finished(self, state: GradientState) -> Tensor:
-        return state.solved if state.exact is None else torch.zeros_like(state.solved)
+        return state.solved
 
     def answer(self, state: GradientState) -> tuple[Tensor, Tensor]:
-        dtype = self.problem.dictionary.dtype
-        return state.z.to(dtype), (state.x - state.image).to(dtype)
+        return state.z, state.x - state.image
+
+    def _begin(self, problem: Constrained, x: Tensor, z: Tensor) -> GradientState:
+        image = problem.decode(z)
+        solved = problem.solved(x, z, x - image, self.tol)
+        one = torch.ones_like(x[:, :1])
+        no = torch.zeros_like(one, dtype=torch.bool)
+        return GradientState(problem, x, z, image, z, image, one, no, 0 * one, one, solved)
 
     def _newton(
         self, problem: Constrained, y: Tensor, z: Tensor, residual: Tensor, wanted: Tensor
@@ -199,12 +175,11 @@ class _Accelerated:
         d = torch.zeros_like(z[:, :1]).expand(-1, m + 1).scatter(-1, index, size * d)
         return torch.where(wanted, d[:, :m], 0.0), wanted
 
-    def _begin(
-        self, problem: Constrained, x: Tensor, z: Tensor, exact: tuple[Constrained, Tensor] | None
-    ) -> GradientState:
-        image = problem.decode(z)
-        solved = problem.solved(x, z, x - image, self.tol)
-        one = torch.ones_like(x[:, :1])
-        no = torch.zeros_like(one, dtype=torch.bool)
-        wait = torch.full_like(one, NEWTON_AFTER) if exact else torch.zeros_like(one)
-        return GradientState(problem, x, z, image, z, image, one, no, wait, one, solved, exact)
+
+def _first_codes(problem: Constrained, x: Tensor) -> Tensor:
+    """Return codes after some iterations of the splitting in float32, whose face is often right."""
+    white = problem.white.to(torch.float32)
+    target = white.whiten(problem.inside(x).float()) / white.scale
+    s = target.new_zeros(len(x), problem.dictionary.shape[1])
+    s = iterated(problem.to(torch.float32), white, target, s, SPLITTINGS)
+    return problem.convex_set.project(s.to(x.dtype))

@@ -84,19 +84,13 @@ class _Splitting:
             # The multiplier of an optimal code is Dᵀ(x − Dz).
             residual = inner - problem.decode(z)
             s = z + problem.correlate(residual) / _spring(white)
-        target = white.whiten(inner) / white.scale
-        return SplittingState(problem, white, inner, x - inner, target, s, z, residual)
+        return SplittingState(
+            problem, white, inner, x - inner, white.whiten(inner) / white.scale, s, z, residual
+        )
 
     def step(self, state: SplittingState, index: int) -> SplittingState:
-        white, s = state.white, state.s
-        spring, eigenvalues = _spring(white), _eigenvalues(white)
-        share = eigenvalues / (eigenvalues + spring)
-        for _ in range(self.iterations):
-            z = state.problem.prox(s, 1 / spring)
-            mirrored = 2 * z - s
-            w = white.analyze(share * (state.target - white.synthesize(mirrored))).add_(mirrored)
-            s = torch.add(s, w.sub_(z), alpha=RELAXATION)
-        z = state.problem.prox(s, 1 / spring)
+        s = iterated(state.problem, state.white, state.target, state.s, self.iterations)
+        z = state.problem.prox(s, 1 / _spring(state.white))
         residual = state.x - state.problem.decode(z)
         return dataclasses.replace(state, s=s, z=z, residual=residual)
 
@@ -105,6 +99,20 @@ class _Splitting:
 
     def answer(self, state: SplittingState) -> tuple[Tensor, Tensor]:
         return state.z, state.residual + state.outside
+
+
+def iterated(
+    problem: Problem, white: Whitened, target: Tensor, s: Tensor, iterations: int
+) -> Tensor:
+    """Return s after some iterations for the rows with the coordinates x̂ = target."""
+    spring, eigenvalues = _spring(white), _eigenvalues(white)
+    share = eigenvalues / (eigenvalues + spring)
+    for _ in range(iterations):
+        z = problem.prox(s, 1 / spring)
+        mirrored = 2 * z - s
+        w = white.analyze(share * (target - white.synthesize(mirrored))).add_(mirrored)
+        s = torch.add(s, w.sub_(z), alpha=RELAXATION)
+    return s
 
 
 def _eigenvalues(white: Whitened) -> Tensor:
