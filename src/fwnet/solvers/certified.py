@@ -45,6 +45,7 @@ from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.secular import Secular
 from fwnet.solvers.solution import Solution, Status, UncertifiedWarning, uncertified
 from fwnet.solvers.splitting import ADMM
+from fwnet.solvers.vertices import Vertices
 
 NORM_TOL = 10  # norm_gap may be this many times tol, relative to the norm
 NEAREST_TO_1, LARGEST_P = 1e-7, 1e4
@@ -72,7 +73,7 @@ class Auto(BindableMethod):
 
     Attributes:
         careful: Whether it is the last try, for rows that the fast method did not certify.
-        follows_path: For p = 1, whether it is the second of three tries.
+        follows_path: Whether it is the second of three tries, which p = 1 and ∞ have.
 
     >>> import fwnet, torch
     >>> x, D = torch.randn(10, 5), torch.randn(5, 8)
@@ -91,7 +92,7 @@ class Auto(BindableMethod):
         if p in (1, math.inf) and self._exchanges(problem):
             white = problem.white.to(problem.dictionary.dtype)
             if p > 1:
-                return ActiveSet(white, radius)
+                return (ActiveSet if self.follows_path else Vertices)(white, radius)
             return (Homotopy if self.follows_path else Pivots)(white, radius)
         if p in (1, math.inf):
             return InteriorPoint(problem.white, p, radius, tol, norm_tol)
@@ -116,8 +117,8 @@ class Auto(BindableMethod):
 
     def second_try(self, problem: Constrained, dtype: torch.dtype) -> Self | None:
         """Return the method for rows that were not certified in this precision, if there is one."""
-        one = solved_exponent(problem.exponent) == 1 and self._exchanges(problem)
-        if one and not self.follows_path:
+        extreme = solved_exponent(problem.exponent) in (1, math.inf)
+        if extreme and self._exchanges(problem) and not self.follows_path:
             return dataclasses.replace(self, follows_path=True)
         if dtype == torch.float32 and not self.wants_float64(problem):
             return dataclasses.replace(self, careful=True)
@@ -139,7 +140,7 @@ class Auto(BindableMethod):
     def wants_float64(self, problem: Problem) -> bool:
         """Return True for p near 1 and large p, where powers and factorizations lose digits."""
         assert isinstance(problem, Constrained)
-        if solved_exponent(problem.exponent) == 1 and self._exchanges(problem):
+        if solved_exponent(problem.exponent) in (1, math.inf) and self._exchanges(problem):
             return False
         return not 1.01 <= problem.exponent <= NEWTON_ITERATIVE[1]
 
