@@ -1064,8 +1064,8 @@ FAULTS = [
     ),
     Fault(
         "solvers/dual_newton.py",
-        "if index + 1 == self.low_steps:",
         "if index == self.low_steps:",
+        "if index - 1 == self.low_steps:",
         "tests/solvers/test_newton.py",
     ),
     Fault(

@@ -144,6 +144,8 @@ def test_float64_rows_begin_in_float32(p):
         assert state.v.dtype == torch.float32
         assert not method.finished(state).any()
         state = method.step(state, index)
+    assert not method.finished(state).any()  # one step in float64 is always left
+    state = method.step(state, method.low_steps)
     assert state.v.dtype == state.gradient.dtype == torch.float64
     torch.testing.assert_close(state.y, state.v @ whiten(dictionary).basis)
     few = solve(x, dictionary, LpBall(p, 2.5), max_steps=1, warn=False)

@@ -113,7 +113,8 @@ class GroupLpBall(ConvexSet):
             )
         filled = torch.nn.functional.pad(z, (0, 1)) if table.numel() > len(inverse) else z
         index = table.flatten().to(z.device)
-        return filled.index_select(-1, index).unflatten(-1, table.shape)
+        parts: Tensor = filled.index_select(-1, index).unflatten(-1, table.shape)
+        return parts
 
     def _join(self, parts: Tensor) -> Tensor:
         return parts.flatten(-2).index_select(-1, self._places[1].to(parts.device))

@@ -44,7 +44,7 @@ PATH_START, PATH_RATIO = 0.4, 2.0
 PATH_TOL = 0.05  # the tolerance for all exponents of the path but the last
 MAX_HALVINGS = 30
 CONJUGATE_STEPS = (2, 3, 4, 5, 6, 8, 10, 14, 20, 25, 30, 40)  # per Newton step
-LAST_LOW_STEPS = 2  # in float32, beside one per exponent of the path: float64 rows begin with them
+LAST_LOW_STEPS = 1  # in float32, beside one per exponent of the path: float64 rows begin with them
 LEAST_LOW_EXCESS = 0.01  # for smaller p − 1, float32's powers have too few digits
 MOST_STEPS = 40  # with conjugate gradients; what is left then needs direct steps
 
@@ -103,9 +103,11 @@ class DualNewton:
 
     def step(self, state: DualState, index: int) -> DualState:
         """Take a Newton step with a line search, at the next exponent where it is time for it."""
+        if index == self.low_steps:
+            # Before the step: one in float64 removes what the roundings of float32 left, which
+            # depend on the batch.
+            state = self._widened(state)
         ahead = self._stepped(self._with_next_exponent(state), index)
-        if index + 1 == self.low_steps:
-            ahead = self._widened(ahead)
         return dataclasses.replace(ahead, steps=index + 1)
 
     def _widened(self, state: DualState) -> DualState:
@@ -150,10 +152,8 @@ class DualNewton:
         """Return which rows have a small gap or norm_gap, or are left to direct steps."""
         if not self.direct and state.steps >= MOST_STEPS:
             return torch.ones_like(state.binds.squeeze(-1))
-        if state.exact is not None:
-            return torch.zeros_like(
-                state.binds.squeeze(-1)
-            )  # its float32 gap is not known to 1e-10
+        if state.exact is not None:  # its gap is not known to 1e-10
+            return torch.zeros_like(state.binds.squeeze(-1))
         return self._solved(state, self.tol, self.norm_tol) & self._at_the_end(state)
 
     def answer(self, state: DualState) -> tuple[Tensor, Tensor]:
