@@ -173,14 +173,15 @@ def _peak_mib(run: Callable[[], object], device: torch.device) -> float | None:
         return (torch.cuda.max_memory_allocated(device) - before) / 2**20
     try:  # on Linux the peak of a process can be reset
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-        before = _resident_kib("VmRSS")
+        before = resident_kib("VmRSS")
         run()
-        return max(0.0, (_resident_kib("VmHWM") - before) / 1024)
+        return max(0.0, (resident_kib("VmHWM") - before) / 1024)
     except OSError:
         return None
 
 
-def _resident_kib(key: str) -> float:
+def resident_kib(key: str) -> float:
+    """Return VmRSS or VmHWM, the memory of this process now or at most, on Linux."""
     for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith(f"{key}:"):
             return float(line.split()[1])
