@@ -127,8 +127,12 @@ def test_a_set_without_projection_is_solved_by_frank_wolfe():
         solve(x, dictionary, fwnet.GroupLpBall(GROUPS, 1.5, 3.0), method=ProjectedGradient())
 
 
+@pytest.mark.filterwarnings("ignore::fwnet.solvers.UncertifiedWarning")
 def test_gradients_agree_with_differences(name):
-    """D is tall, so that the code is unique and its gradient exists."""
+    """D is tall, so that the code is unique and its gradient exists.
+
+    The tolerance is that of rounding: rows may end just above it, on some CPUs.
+    """
     x, dictionary = gaussian(3, n=18)
     convex_set, _ = SETS[name]
     x.requires_grad_()
