@@ -773,7 +773,7 @@ FAULTS = [
         "tests/coding/test_encode_folder.py::test_a_stopped_run_continues_and_repeats_nothing[1]",
     ),
     Fault(
-        "coding/encode_folder.py",
+        "coding/codes_folder.py",
         "            self.store.remove(name)\n",
         "            pass\n",
         "tests/coding/test_encode_folder.py::test_force_removes_what_an_earlier_run_wrote",

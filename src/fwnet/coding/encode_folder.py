@@ -1,25 +1,16 @@
 """`encode_folder`: the codes of many files, in one process or wherever an engine takes the work.
 
-    codes/
-      _manifest.json        what the codes depend on; at the end also the records of all ranges
-      _done/                one record per range of rows that is finished, until the end
-      part-0.parquet        the codes of data/part-0.parquet
-      part-1-00000.parquet  the first range of data/part-1.parquet, which has several
-
 A range of rows is the unit of work and of a restart. Its codes depend on its rows alone; they are
-written whole, and the record after them. A process that dies leaves a range with a record, or one
-that is done again with the same bytes, also if two processes do it at the same time. pyarrow and
-Ray ignore names with an underscore when they read the folder.
+written whole, and the record after them (`codes_folder`). A process that dies leaves a range with a
+record, or one that is done again with the same bytes, also if two processes do it at the same time.
 """
 
-import contextlib
 import hashlib
 import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -31,34 +22,13 @@ import torch
 from fwnet.checks import check_integer
 from fwnet.coding.array_files import SUFFIXES, EncodeError, RowFile, open_rows, write_parquet
 from fwnet.coding.chunks import default_chunk_rows
+from fwnet.coding.codes_folder import BAD_WORDS, DONE, CodesFolder, RowRange, at_the_same_time
 from fwnet.coding.encode import EncodeReport, check_alternatives, coder_maker
-from fwnet.coding.encoding_folder import check_same
 from fwnet.coding.row_coders import BAD_ROW, RowCoder
 from fwnet.engine import Engine, Lost, OneProcess
-from fwnet.files import locked
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.stores import Store, find_files
 from fwnet.version import __version__
-
-MANIFEST, DONE = "_manifest.json", "_done"
-BAD_WORDS = "not finite, with NaN as code"
-REQUESTS = 16  # files that are opened at the same time: a store far away answers slowly
-
-
-@dataclass(frozen=True)
-class RowRange:
-    """Some rows of a file, and the name of the file for their codes."""
-
-    source: str
-    first: int
-    count: int
-    name: str
-    stamp: tuple[Any, ...]  # of the source when it was found
-
-    @property
-    def proof(self) -> str:
-        """The name of the file for their certificates."""
-        return str(PurePosixPath(self.name).with_suffix(".npy"))
 
 
 def encode_folder(
@@ -276,116 +246,6 @@ class CodeRange:
         return record
 
 
-@dataclass(frozen=True)
-class CodesFolder:
-    """The folder of the codes, and what it says about itself."""
-
-    store: Store
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Keep other runs out; a store far away has no locks."""
-        self.store.make()
-        with contextlib.ExitStack() as held:
-            try:
-                if self.store.folder:
-                    held.enter_context(locked(self.store.folder))
-            except BlockingIOError as error:
-                raise EncodeError(f"another process is at work in {self.store}") from error
-            yield
-
-    def begin(
-        self,
-        identity: dict[str, Any],
-        ranges: list[RowRange],
-        proofs: Store | None,
-        *,
-        resume: bool,
-        force: bool,
-    ) -> None:
-        """Continue an encoding of the same identity, or start one; raise without consent."""
-        self.store.remove_unfinished()
-        if proofs is not None:
-            proofs.remove_unfinished(one.proof for one in ranges)
-        found = self._manifest()
-        if found is None and (others := self.store.names()):
-            raise EncodeError(
-                f"{self.store} must be empty or hold an earlier encoding, got {others[0]!r}"
-            )
-        if found and resume:
-            check_same(self.store, found["identity"], identity)
-            return
-        if found and not force:
-            state = "a complete encoding" if "records" in found else "an unfinished encoding"
-            raise EncodeError(
-                f"{self.store} holds {state}: continue it with --resume, or start over with --force"
-            )
-        if proofs is not None:
-            _check_proofs(proofs, ranges, force)
-        for name in found["names"] if found else ():
-            self.store.remove(name)
-        self.store.remove(DONE)
-        self._write({"identity": identity, "names": [one.name for one in ranges]})
-
-    def records(self, ranges: list[RowRange]) -> dict[str, dict[str, Any]]:
-        """Return the records of the ranges that are finished, by name."""
-        gathered: dict[str, Any] = {**(self._manifest() or {}).get("records", {})}
-        known = {one.name for one in ranges}
-        fresh = [n for file in self.store.names(DONE) if (n := file.removesuffix(".json")) in known]
-        with _at_the_same_time(self.store) as apply:
-            read = apply(lambda name: self.store.read(f"{DONE}/{name}.json"), fresh)
-            for name, text in zip(fresh, read, strict=True):
-                try:
-                    gathered |= {name: _checked_record(json.loads(text))} if text else {}
-                except (ValueError, TypeError, KeyError, AttributeError) as error:
-                    raise self._unreadable(f"{DONE}/{name}.json") from error
-        return gathered
-
-    def finish(
-        self, identity: dict[str, Any], ranges: list[RowRange], records: dict[str, dict[str, Any]]
-    ) -> None:
-        """Gather the records in the manifest."""
-        names = [one.name for one in ranges]
-        ordered = {name: records[name] for name in names}
-        self._write({"identity": identity, "names": names, "records": ordered})
-        self.store.remove(DONE)
-        self.store.remove_unfinished()
-
-    def _write(self, manifest: dict[str, Any]) -> None:
-        self.store.write(MANIFEST, json.dumps(manifest, indent=1).encode())
-
-    def _manifest(self) -> dict[str, Any] | None:
-        text = self.store.read(MANIFEST)
-        if text is None:
-            return None
-        try:
-            found = dict(json.loads(text))
-            _ = {**found["identity"]}
-            if not all(_is_inside(name) for name in found["names"]):
-                raise ValueError
-            for record in found.get("records", {}).values():
-                _checked_record(record)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise self._unreadable(MANIFEST) from error
-        return found
-
-    def _unreadable(self, name: str) -> EncodeError:
-        return EncodeError(f"{self.store}/{name} is damaged: start anew in another folder")
-
-
-@contextlib.contextmanager
-def _at_the_same_time(store: Store) -> Iterator[Callable[..., Any]]:
-    """Yield `map`; for a store far away, one that has several requests at the same time.
-
-    Without need no threads: Python waits forever for one that finds no memory when it starts.
-    """
-    if store.folder:
-        yield map
-    else:
-        with ThreadPoolExecutor(REQUESTS) as pool:
-            yield pool.map
-
-
 def _open_all(
     inputs: Store,
     names: list[str],
@@ -394,7 +254,7 @@ def _open_all(
     progress: ProgressCallback,
 ) -> list[RowFile]:
     """Open all files and check that they fit together."""
-    with _at_the_same_time(inputs) as apply:
+    with at_the_same_time(inputs) as apply:
         opened = apply(lambda name: open_rows(inputs.file(name), columns, keep), names)
         sources: list[RowFile] = []
         for source in opened:
@@ -425,17 +285,6 @@ def _ranges(names: list[str], sources: list[RowFile], size: int) -> list[RowRang
     return found
 
 
-def _check_proofs(proofs: Store, ranges: list[RowRange], force: bool) -> None:
-    """Raise if a file of certificates would take the place of another."""
-    wanted = Counter(one.proof for one in ranges)
-    if twice := [name for name, times in wanted.items() if times > 1]:
-        raise EncodeError(
-            f"every file of certificates must have its own name, got {twice[0]} twice"
-        )
-    if not force and (there := [name for name in proofs.names() if name in wanted]):
-        raise EncodeError(f"{proofs.file(there[0])} exists; overwrite it with --force")
-
-
 def _warn_of_bad_rows(
     inputs: Store,
     ranges: list[RowRange],
@@ -460,21 +309,6 @@ def _bad_line(path: object, first: int, count: int) -> str:
         f"{path} must be finite, got NaN, infinite or missing values in {count} of its rows, the "
         f"first of them row {first} (counted from 0)"
     )
-
-
-def _checked_record(record: Any) -> dict[str, Any]:
-    """Return the record of a range; raise unless it has what `CodeRange` writes."""
-    _ = int(record["rows"]), float(record["largest_gap"]), float(record["largest_norm_gap"])
-    _ = [int(count) for count in record["counts"].values()]
-    if "first_bad_row" in record:
-        _ = int(record["first_bad_row"]), int(record["counts"][BAD_WORDS])
-    return dict(record)
-
-
-def _is_inside(name: str) -> bool:
-    """Return whether a name is that of a file below a folder: only such files are removed."""
-    parts = PurePosixPath(name).parts
-    return bool(parts) and not name.startswith("/") and ".." not in parts
 
 
 def _largest(values: Any) -> float:
