@@ -1191,12 +1191,6 @@ FAULTS = [
         "tests/sets/test_sets.py::TestNonnegativeLpBall",
     ),
     Fault(
-        "solvers/projected_gradient.py",
-        "if state.exact is None else torch.zeros_like(state.solved)",
-        "if state.exact is None else state.solved",
-        "tests/solvers/test_sets.py",
-    ),
-    Fault(
         "solvers/any_set.py",
         "x = x - problem.decode(origin.expand(len(x), -1))",
         "x = x - 0",
