@@ -1168,8 +1168,8 @@ FAULTS = [
     ),
     Fault(
         "sets/k_support_ball.py",
-        "torch.where(part, a - threshold, 0.0)",
-        "torch.where(part, a, 0.0)",
+        "(full / (1 + mu) + part) - threshold * part",
+        "(full / (1 + mu) + part)",
         "tests/sets/test_sets.py::TestKSupportBall",
     ),
     Fault(
