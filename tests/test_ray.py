@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 from PIL import Image
 from typer.testing import CliRunner
@@ -132,6 +133,13 @@ def test_networks_and_urls(engine, folder):
     for number in range(4):
         encode_file(f"data/{number}.npy", "one.npy", model="net.safetensors", force=True)
         np.testing.assert_array_equal(np.load(f"many/{number}.npy"), np.load("one.npy"))
+
+
+def test_a_cluster_of_one_machine_adds_no_machines(engine):
+    """Its autoscaler would use a core for a second, and delay the end by another."""
+    running = [child for child in psutil.Process().children() if child.status() != "zombie"]
+    assert running
+    assert not any("autoscaler" in part for child in running for part in child.cmdline())
 
 
 def test_bad_rows_are_counted(engine, folder):

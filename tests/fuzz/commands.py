@@ -55,7 +55,7 @@ LABOR = {"--num-epochs", "--steps-per-epoch", "--num-layers", "--channels", "--f
          "--crop-size", "--batch-size", "--scale"}  # fmt: skip
 VALUES = [
     "", " ", "0", "-1", "1", "2.5", "1e-300", "1e999", "nan", "inf", "-inf", "true", "None", "1,2",
-    "abc", "0x10", "½", "١", "9" * 30, "--force", "-", "--", "~", "/", ".", "..", "/dev/null",
+    "abc", "0x10", "½", "١", "9" * 30, "--force", "-", "--", "~", "/nosuch/", ".", "..", "/dev/null",
     "/dev/zero", "/proc/self/mem", "nosuch/x.npy", "photos", "a.png", "x.npy", "D.npy", "loop",
     "net.safetensors", "empty.npy", "text.txt", "damaged.png", "damaged.npy", "pipe",
     "ß\u202e\U0001f600.png",

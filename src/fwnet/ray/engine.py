@@ -5,9 +5,11 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Self, TypeVar
 
+import psutil  # comes with Ray
 import ray
 import torch
 from ray.exceptions import RayError, RayTaskError
@@ -81,6 +83,7 @@ class RayEngine:
                     object_store_memory=STORE_BYTES,
                     **quiet,
                 )
+                _end_autoscaler()
         except (OSError, RuntimeError, ValueError) as error:
             reason = str(error).partition("\n")[0]
             raise FwnetError(
@@ -168,6 +171,14 @@ def _check_answers(address: str) -> None:
         if not port.isdigit():
             raise ValueError(f"expected a number after the colon of {address}, got {port!r}")
         socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+
+
+def _end_autoscaler() -> None:
+    """End the process that adds machines: this cluster has one, and its own end takes a second."""
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if any("autoscaler" in part for part in child.cmdline()):
+                child.kill()
 
 
 def _start() -> None:
