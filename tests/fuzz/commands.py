@@ -55,9 +55,9 @@ LABOR = {"--num-epochs", "--steps-per-epoch", "--num-layers", "--channels", "--f
          "--crop-size", "--batch-size", "--scale"}  # fmt: skip
 VALUES = [
     "", " ", "0", "-1", "1", "2.5", "1e-300", "1e999", "nan", "inf", "-inf", "true", "None", "1,2",
-    "abc", "0x10", "½", "١", "9" * 30, "--force", "-", "--", "~", "/nosuch/", ".", "..", "/dev/null",
-    "/dev/zero", "/proc/self/mem", "nosuch/x.npy", "photos", "a.png", "x.npy", "D.npy", "loop",
-    "net.safetensors", "empty.npy", "text.txt", "damaged.png", "damaged.npy", "pipe",
+    "abc", "0x10", "½", "١", "9" * 30, "--force", "-", "--", "~", "/nosuch/", ".", "..",
+    "/dev/null", "/dev/zero", "/proc/self/mem", "nosuch/x.npy", "photos", "a.png", "x.npy", "D.npy",
+    "loop", "net.safetensors", "empty.npy", "text.txt", "damaged.png", "damaged.npy", "pipe",
     "ß\u202e\U0001f600.png",
     "a\nb.png", LONG, f"{LONG}.png", f"x{LONG}.npy", "out.xyz", "readonly/out.png", "*.png",
     "[.png",    "file:///tmp/nosuch/x", "nosuch://x/y",
