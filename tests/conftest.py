@@ -1,4 +1,5 @@
 import os
+import signal
 
 import pytest
 import torch
@@ -16,6 +17,9 @@ GITHUB_ACTIONS FWNET_KERNELS RANK LOCAL_RANK WORLD_SIZE
 """
 for name in USER_VARIABLES.split():
     os.environ.pop(name, None)
+
+# Shells start work in the background with Ctrl-C ignored, which programs that tests start inherit.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when kernels are defined
