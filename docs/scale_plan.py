@@ -265,7 +265,8 @@ def compare(places: int = 8, tasks: int = 200) -> dict[str, float]:
 
 def measure() -> dict[str, object]:
     """Return the rates of Parquet files on one core and of the driver, and compare with Ray."""
-    from fwnet.coding.array_files import open_rows, write_parquet
+    from fwnet.coding.array_files import open_rows
+    from fwnet.coding.parquet_files import write_parquet
     from fwnet.imaging.file_lists import Job
     from fwnet.ray import RayEngine
     from tests.ray_kills import make_data

@@ -743,25 +743,25 @@ FAULTS = [
         "tests/training/test_learning_images.py::TestFolders::test_a_dozen_of_many",
     ),
     Fault(
-        "coding/encode.py",
+        "coding/encode_file.py",
         "first_bad = done + int(bad[0])",
         "first_bad = int(bad[0])",
         "tests/coding/test_encode.py::test_a_row_that_is_not_finite_is_named",
     ),
     Fault(
-        "coding/encode.py",
+        "coding/encode_file.py",
         "~np.isfinite(shard).all(axis=1)",
         "np.isnan(shard).any(axis=1)",
         "tests/coding/test_encode.py::test_a_row_that_is_not_finite_is_named",
     ),
     Fault(
-        "coding/encoding_folder.py",
+        "coding/parts_folder.py",
         "                os.fsync(file.fileno())\n",
         "",
         "tests/coding/test_encode.py::test_rows_are_on_the_disk_before_the_manifest_counts_them",
     ),
     Fault(
-        "coding/encoding_folder.py",
+        "coding/parts_folder.py",
         'and self._read()["rows_done"] == self.num_rows',
         "",
         "tests/coding/test_encode.py::test_an_output_is_not_overwritten_unasked",
@@ -793,7 +793,7 @@ FAULTS = [
         ),
     ),
     Fault(
-        "coding/array_files.py",
+        "coding/parquet_files.py",
         "start -= sum(sizes[: groups[0]]) if groups else 0",
         "start -= 0",
         "tests/coding/test_encode_folder.py::test_columns_are_chosen_and_kept",

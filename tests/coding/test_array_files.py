@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fwnet.coding.array_files import open_rows, write_parquet
+from fwnet.coding.array_files import open_rows
+from fwnet.coding.parquet_files import write_parquet
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def rows(request, tmp_path, values, monkeypatch):
         table = pyarrow.table({f"x{i}": values[:, i] for i in range(4)})
         size = 6 if "groups" in request.param else 100
         parquet.write_table(table, path, row_group_size=size)
-        monkeypatch.setattr("fwnet.coding.array_files.PARQUET_BATCH_ENTRIES", 4 * 2)
+        monkeypatch.setattr("fwnet.coding.parquet_files.PARQUET_BATCH_ENTRIES", 4 * 2)
     return open_rows(path)
 
 

@@ -7,11 +7,11 @@ process that codes files would wait for it.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fwnet.coding.array_files import EncodeError
 from fwnet.coding.ball_search import learn_ball
-from fwnet.coding.encode import EncodeReport, encode_file
+from fwnet.coding.encode_file import EncodeReport, encode_file
 from fwnet.coding.encode_folder import encode_folder
 from fwnet.coding.learned_ball import LearnedBall, UnidentifiedWarning
+from fwnet.coding.row_files import EncodeError
 from fwnet.coding.structured_codes import structured_codes
 from fwnet.coding.train_coder import CoderReport, train_coder
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from fwnet.coding.array_files import EncodeError
-from fwnet.coding.encoding_folder import check_same
+from fwnet.coding.parts_folder import check_same
+from fwnet.coding.row_files import EncodeError
 from fwnet.files import locked
 from fwnet.stores import Store
 

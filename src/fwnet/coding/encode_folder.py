@@ -20,11 +20,13 @@ import numpy as np
 import torch
 
 from fwnet.checks import check_integer
-from fwnet.coding.array_files import SUFFIXES, EncodeError, RowFile, open_rows, write_parquet
+from fwnet.coding.array_files import SUFFIXES, open_rows
 from fwnet.coding.chunks import default_chunk_rows
 from fwnet.coding.codes_folder import BAD_WORDS, DONE, CodesFolder, RowRange, at_the_same_time
-from fwnet.coding.encode import EncodeReport, check_alternatives, coder_maker
+from fwnet.coding.encode_file import EncodeReport, check_alternatives, coder_maker
+from fwnet.coding.parquet_files import write_parquet
 from fwnet.coding.row_coders import BAD_ROW, RowCoder
+from fwnet.coding.row_files import EncodeError, RowFile
 from fwnet.engine import Engine, Lost, OneProcess
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.stores import Store, find_files

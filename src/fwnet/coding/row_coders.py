@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from fwnet.coding.array_files import EncodeError
 from fwnet.coding.chunks import to_tensor
+from fwnet.coding.row_files import EncodeError
 from fwnet.models import SignalModel
 from fwnet.sets import ConvexSet
 from fwnet.solvers import Progress, Status, solve

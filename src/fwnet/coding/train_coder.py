@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 import fwnet.models
-from fwnet.coding.array_files import EncodeError, read_dictionary, read_matrix
+from fwnet.coding.array_files import read_dictionary, read_matrix
 from fwnet.coding.coder_network import dictionary_from_pairs, network_for_codes, split_rows
+from fwnet.coding.row_files import EncodeError
 from fwnet.metrics import code_error
 from fwnet.models import MODELS, Model
 from fwnet.models.coding_network import CodingNetwork

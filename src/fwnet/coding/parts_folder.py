@@ -21,8 +21,10 @@ from typing import Any, BinaryIO, Self
 
 import numpy as np
 
-from fwnet.coding.array_files import BAD_HEADER, EncodeError, open_rows, write_parquet
+from fwnet.coding.array_files import open_rows
+from fwnet.coding.parquet_files import write_parquet
 from fwnet.coding.row_coders import CERTIFICATE
+from fwnet.coding.row_files import BAD_HEADER, EncodeError
 from fwnet.files import locked, write_whole
 from fwnet.progress import Progress, ProgressCallback
 
@@ -30,7 +32,7 @@ OURS = MANIFEST, CODES, CERTIFICATES = ("manifest.json", "codes.npy", "certifica
 TEMPORARY = re.compile(r"\.manifest\.json-[0-9a-f]{8}\.tmp")
 
 
-class EncodingFolder:
+class PartsFolder:
     """The folder of an unfinished output, locked while it is open.
 
     Attributes:

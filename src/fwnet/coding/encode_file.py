@@ -13,16 +13,11 @@ import numpy as np
 import torch
 
 from fwnet.checks import check_integer, check_tolerance, did_you_mean
-from fwnet.coding.array_files import (
-    EncodeError,
-    RowFile,
-    check_suffix,
-    open_rows,
-    read_dictionary,
-)
+from fwnet.coding.array_files import check_suffix, open_rows, read_dictionary
 from fwnet.coding.chunks import default_chunk_rows
-from fwnet.coding.encoding_folder import EncodingFolder
+from fwnet.coding.parts_folder import PartsFolder
 from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder
+from fwnet.coding.row_files import EncodeError, RowFile
 from fwnet.files import remove_unfinished, resolved, why_not_writable
 from fwnet.hardware import choose_device
 from fwnet.models import SignalModel, load_model
@@ -162,7 +157,7 @@ def encode_file(
         check_integer("shard_rows", shard_rows)
         for place in places:
             place.parent.mkdir(parents=True, exist_ok=True)
-        with EncodingFolder(places[0], source.num_rows) as folder:
+        with PartsFolder(places[0], source.num_rows) as folder:
             folder.check_consent(places, resume=resume, force=force)
             remove_unfinished(places)
             identity = {
@@ -259,7 +254,7 @@ def _data_identity(source: RowFile, shard_rows: int, progress: ProgressCallback)
 def _code_rows(
     source: RowFile,
     coder: RowCoder,
-    folder: EncodingFolder,
+    folder: PartsFolder,
     shard_rows: int,
     progress: ProgressCallback,
 ) -> None:
