@@ -101,7 +101,7 @@ FAULTS = [
         "tests/test_upscale.py::TestUpscale::test_jpeg_files_have_their_own_networks",
     ),
     Fault(
-        "imaging/restored_files.py",
+        "imaging/one_file.py",
         "sigma = restorer.noise_level(read.pixels)",
         "sigma = None",
         "tests/test_denoise.py::TestDenoise::test_a_preview_shows_several_strengths",

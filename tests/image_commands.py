@@ -18,7 +18,7 @@ from skimage import data
 from typer.testing import CliRunner
 
 from fwnet.cli import app
-from fwnet.imaging import Restorer, restored_files
+from fwnet.imaging import Restorer, one_file
 from fwnet.imaging.image_files import read_image
 from fwnet.imaging.preview import GAP, LINE
 from tests.imaging.png_files import png
@@ -411,7 +411,7 @@ class FilesConformance(ImageCommandConformance):
     )
     def test_too_little_memory_for_one_file(self, folder, monkeypatch, kind, step):
         error, remedy = NO_MEMORY[kind]
-        place = Restorer if step == "run" else restored_files
+        place = Restorer if step == "run" else one_file
         working, calls = getattr(place, step), []
 
         def fail_once(*arguments, **options):
@@ -447,7 +447,7 @@ class FilesConformance(ImageCommandConformance):
                 raise KeyboardInterrupt
             return read_image(path)
 
-        monkeypatch.setattr(restored_files, "read_image", interrupted)
+        monkeypatch.setattr(one_file, "read_image", interrupted)
         result = self.run("photos", "out")
         assert result.exit_code == 130
         assert result.stderr == "Stopped. 1 file is done.\n"

@@ -13,7 +13,8 @@ import tifffile
 from PIL import Image, ImageCms
 from skimage import data
 
-from fwnet.imaging.image_files import FORMATS, is_readable_suffix, read_image, write_image
+from fwnet.imaging.formats import FORMATS, is_readable_suffix
+from fwnet.imaging.image_files import read_image, write_image
 from fwnet.imaging.metadata import Metadata
 from fwnet.imaging.pixels import ImageError, Pixels, as_unit_range
 from tests.imaging.png_files import chunk, png

@@ -1,15 +1,15 @@
 """What the app does with a photo: look at a part of it, and write the whole in full depth."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from PIL import Image
 
 from fwnet.imaging import FailedFile, ImageError, Restorer, restore_files
-from fwnet.imaging.image_files import is_writable_suffix, read_image
+from fwnet.imaging.formats import is_writable_suffix
+from fwnet.imaging.image_files import read_image
 from fwnet.imaging.metadata import Metadata
 from fwnet.imaging.pixels import Pixels, with_bits
 from fwnet.progress import ProgressCallback, silent
@@ -55,7 +55,7 @@ def open_photo(path: str | Path) -> Photo:
         raise ImageError(str(error).replace(str(path), path.name)) from error
     height, width = read.pixels.colors.shape[:2]
     sigma = _restorer("Clean").noise_level(read.pixels)
-    return Photo(path, width, height, _middle(read.pixels, SIDE), read.about, sigma)
+    return Photo(path, width, height, read.pixels.middle(SIDE), read.about, sigma)
 
 
 def look(photo: Photo, job: str, strength: float) -> tuple[Image.Image, Image.Image]:
@@ -63,7 +63,7 @@ def look(photo: Photo, job: str, strength: float) -> tuple[Image.Image, Image.Im
     restorer = _restorer(job)
     if job == "Clean":
         restorer = restorer.with_options(sigma=photo.sigma, strength=strength)
-    part = _middle(photo.middle, SIDE // restorer.scale)
+    part = photo.middle.middle(SIDE // restorer.scale)
     views = restorer.baseline(part.colors), restorer.run(part).pixels.colors
     before, after = (photo.about.turned(Pixels(with_bits(one, 8)).pillow()) for one in views)
     return before, after
@@ -93,10 +93,3 @@ def _kind(job: str) -> type[Restoration]:
 @cache
 def _restorer(job: str) -> Restorer:
     return Restorer(_kind(job), **JOBS[job])
-
-
-def _middle(pixels: Pixels, side: int) -> Pixels:
-    """Return the middle of an image, at most side × side pixels, without alpha."""
-    starts = [max(0, (length - side) // 2) for length in pixels.colors.shape[:2]]
-    part = tuple(slice(start, start + side) for start in starts)
-    return replace(pixels, colors=np.ascontiguousarray(pixels.colors[part]), alpha=None)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fwnet.files import resolved, why_not_writable
-from fwnet.imaging.image_files import (
+from fwnet.imaging.formats import (
     RAW_PROBLEM,
     check_suffix,
-    existing,
     is_raw_suffix,
     is_readable_suffix,
     is_writable_suffix,
 )
+from fwnet.imaging.image_files import existing
 from fwnet.imaging.pixels import ImageError
 
 SIDECARS = (".aae", ".db", ".dop", ".ini", ".pp3", ".thm", ".xmp")  # of cameras and programs

@@ -84,6 +84,12 @@ class Pixels:
         """Whether the image was compressed as JPEG."""
         return self.jpeg_step > 0
 
+    def middle(self, side: int) -> Pixels:
+        """Return the middle, at most side × side pixels, without alpha."""
+        starts = [max(0, (length - side) // 2) for length in self.colors.shape[:2]]
+        part = tuple(slice(start, start + side) for start in starts)
+        return replace(self, colors=np.ascontiguousarray(self.colors[part]), alpha=None)
+
     def channels(self) -> np.ndarray:
         """Return colors and alpha as one array, (h, w, channels)."""
         if self.alpha is None:

@@ -1,7 +1,6 @@
 """Images side by side: before and after, or a crop of an image at several strengths."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
@@ -26,18 +25,25 @@ def preview(
         about: Its metadata, which say how a viewer turns it.
         sigma: The noise level of the whole image.
     """
-    middle = tuple(
-        slice(max(0, (length - SIDE) // 2), max(0, (length - SIDE) // 2) + SIDE)
-        for length in pixels.colors.shape[:2]
-    )
-    crop = replace(pixels, colors=np.ascontiguousarray(pixels.colors[middle]), alpha=None)
-    views = []
+    crop, views = pixels.middle(SIDE), []
     for strength in STRENGTHS:
         result = restorer.with_options(sigma=sigma, strength=strength).run(crop)
         views.append(about.turned(Pixels(with_bits(result.pixels.colors, 8)).pillow()))
     names = [f"--strength {strength:g}" for strength in STRENGTHS[1:]]
     names[STRENGTHS.index(1.0) - 1] += " (default)"
     return side_by_side(views, ["as it is", *names])
+
+
+def before_and_after(before: np.ndarray, after: Pixels, about: Metadata) -> Image.Image:
+    """Return colors before and an image after in 8 bits on white, as a viewer shows them."""
+    views = []
+    for colors in (before, after.colors):
+        view = Pixels(with_bits(colors, 8)).pillow()
+        if after.alpha is not None:
+            cover = Pixels(with_bits(after.alpha, 8)[..., None]).pillow()
+            view = Image.composite(view, Image.new(view.mode, view.size, "white"), cover)
+        views.append(about.turned(view))
+    return side_by_side(views, ["before", "after"])
 
 
 def side_by_side(views: Sequence[Image.Image], words: Sequence[str]) -> Image.Image:

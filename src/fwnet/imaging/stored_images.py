@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from fwnet.imaging.image_files import is_readable_suffix, is_writable_suffix
+from fwnet.imaging.formats import is_readable_suffix, is_writable_suffix
+from fwnet.imaging.image_files import existing
 from fwnet.imaging.pixels import ImageError
 from fwnet.stores import Store, StoredFile, find_files
 
@@ -33,7 +34,7 @@ class StoredJob:
         if self.problem is not None:
             raise ImageError(self.problem)
         if self.exists and not force:
-            raise ImageError(f"{self.place} exists; overwrite it with --force")
+            raise existing(self.place)
 
     @contextmanager
     def here(self) -> Iterator[tuple[Path, Path]]:
