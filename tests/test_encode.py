@@ -10,7 +10,6 @@ import time
 
 import numpy as np
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from fwnet import solve
@@ -335,16 +334,6 @@ def test_ctrl_c_says_how_to_continue(folder, monkeypatch):
     assert encode(*WITH_D, "--resume").exit_code == 0
 
 
-@pytest.fixture
-def _one_thread():
-    """As many threads here as in the processes that are killed: rounding depends on them."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("_one_thread")
 def test_a_killed_run_continues_to_the_same_bytes(folder):
     np.save("data.npy", np.random.default_rng(1).standard_normal((300, 6)))
     arguments = [*WITH_D, *OPTIONS, "--shard-rows", "10"]

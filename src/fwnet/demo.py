@@ -6,8 +6,8 @@ Only public names are used, so that every section is also an example.
 import html
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import timeit
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from fwnet.drawing import (
     webp,
 )
 from fwnet.files import write_whole
-from fwnet.hardware import hardware_name
+from fwnet.hardware import hardware_name, one_thread
 from fwnet.progress import Progress
 
 EXPONENTS = (1.0, 1.3, 2.0, 4.0, math.inf)
@@ -189,7 +189,7 @@ def show_learning(progress: Callable[[str], None]) -> Section:
         loss, p = now.figures["loss"], now.figures["p"]
         progress(f"a network learns p: {now.stage}, loss {loss:.3f}, p {p:.3f}")
 
-    with _one_thread():
+    with one_thread():  # more do not help with small matrices
         result = fwnet.training.train(
             network,
             fwnet.training.CodeRegression(
@@ -297,12 +297,7 @@ def show_speed() -> Section:
 
 def _seconds(work: Callable[[], object]) -> float:
     """Return the shortest time of three rounds."""
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+    return min(timeit.repeat(work, number=1, repeat=3))
 
 
 def _rounded(value: float) -> str:
@@ -334,17 +329,6 @@ def _in_unit_range(picture: np.ndarray) -> Tensor:
 def _in_eight_bits(image: Tensor) -> np.ndarray:
     pixels: np.ndarray = (255 * image).round().clamp(0, 255).byte().permute(1, 2, 0).numpy()
     return pixels
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Use one thread inside this context: more do not help with small matrices."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _synthetic(rows: int) -> tuple[Tensor, Tensor]:

@@ -45,6 +45,17 @@ def full_precision() -> Iterator[None]:
         torch.backends.cudnn.allow_tf32 = before
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread: for small matrices, and to time what a core does."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def hardware_name(device: torch.device) -> str:
     """Name the GPU, or the processor with the number of threads that torch uses."""
     if device.type == "cuda":

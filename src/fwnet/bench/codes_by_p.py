@@ -25,6 +25,7 @@ import fwnet
 from fwnet.bench.codes import paper_data, solve_with_cvxpy
 from fwnet.bench.dictionary import NORM, SIDE, patches
 from fwnet.bench.harness import Options, Report, Row
+from fwnet.hardware import one_thread
 from fwnet.progress import Progress
 from fwnet.solvers import Solution
 from fwnet.solvers.problem import Penalized
@@ -56,14 +57,10 @@ def run(options: Options) -> Report:
 
     At p = 1 there are two more radii: scikit-learn is the faster the shorter the codes.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         report = options.report(NAME, f"solve, float64, p = {BASELINE:g} or the first p")
         for data in _problems(options):
             _compare(data, options, report)
-    finally:
-        torch.set_num_threads(threads)
     return report
 
 

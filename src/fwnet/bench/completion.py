@@ -7,6 +7,8 @@ from torch import Tensor
 
 import fwnet
 from fwnet.bench.harness import Options, Report, Row
+from fwnet.hardware import one_thread
+from fwnet.progress import Progress
 
 RANK, SEEN, TOL, SWEEPS = 10, 0.1, 1e-4, 500
 RIDGE = 1e-6  # of alternating least squares, so that rows with few seen entries can be solved
@@ -27,25 +29,21 @@ def run(options: Options) -> Report:
     matrix = (left @ right.T).to(options.device)
     radius = torch.linalg.svdvals(matrix.double()).sum().item()
     energy = 0.5 * (mask * matrix).square().sum().item()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        works = {
-            "alternating least squares, the rank given": lambda: _alternate(matrix, mask, energy),
-            "minimize on a SchattenBall": lambda: _minimize(matrix, mask, radius, energy),
-        }
-        group = f"{size} × {size}, rank {RANK}, {seen:.0%} seen, to 1e-4"
-        seconds: dict[str, float] = {}
-        notes: dict[str, float] = {}
-        for name, work in works.items():
-            options.progress(fwnet.progress.Progress(name, len(seconds), len(works), "methods"))
+    works = {
+        "alternating least squares, the rank given": lambda: _alternate(matrix, mask, energy),
+        "minimize on a SchattenBall": lambda: _minimize(matrix, mask, radius, energy),
+    }
+    group = f"{size} × {size}, rank {RANK}, {seen:.0%} seen, to 1e-4"
+    seconds: dict[str, float] = {}
+    notes: dict[str, float] = {}
+    for name, work in works.items():
+        options.progress(Progress(name, len(seconds), len(works), "methods"))
+        with one_thread():
             start = _clock(options.device)
             found, notes[f"{name}: steps"] = work()
             seconds[name] = _clock(options.device) - start
-            hidden = (found - matrix)[mask == 0].norm() / matrix[mask == 0].norm()
-            notes[f"{name}: relative error of hidden entries"] = hidden.item()
-    finally:
-        torch.set_num_threads(threads)
+        hidden = (found - matrix)[mask == 0].norm() / matrix[mask == 0].norm()
+        notes[f"{name}: relative error of hidden entries"] = hidden.item()
     first = next(iter(seconds.values()))
     report.rows = [
         Row(group, name, value / first, 1e3 * value, 0.0, None) for name, value in seconds.items()

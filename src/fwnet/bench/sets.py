@@ -10,6 +10,7 @@ from torch import Tensor
 
 import fwnet
 from fwnet.bench.harness import Options, Report, Row, compare
+from fwnet.hardware import one_thread
 
 N, M, TOL = 50, 100, 1e-10
 SLOPES = [2 - i / M for i in range(M)]
@@ -25,14 +26,10 @@ def run(options: Options) -> Report:
     x = torch.randn(count, N, dtype=torch.float64, generator=generator)
     dictionary = torch.randn(N, M, dtype=torch.float64, generator=generator)
     x, dictionary = x / x.norm(dim=-1, keepdim=True), dictionary / dictionary.norm(dim=0)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1 if on_cpu else threads)
-    try:
+    with one_thread():
         for name, (convex_set, constraints) in problems().items():
             rows = _rows(name, convex_set, constraints, (x, dictionary), options, report)
             report.rows += rows
-    finally:
-        torch.set_num_threads(threads)
     return report
 
 
