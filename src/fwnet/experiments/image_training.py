@@ -36,7 +36,7 @@ from fwnet.data import (
 from fwnet.experiments.patches import PatchDenoiser
 from fwnet.experiments.runs import Job, Record
 from fwnet.hardware import full_precision
-from fwnet.metrics import as_displayed, psnr, shave, ssim
+from fwnet.metrics import psnr, ssim
 from fwnet.models import MODELS, CodingNetwork, ImageModel
 from fwnet.restoration import Denoising, Example, Restoration, Upscaling
 from fwnet.solvers import ksvd
@@ -197,19 +197,13 @@ def network_tests(
 def figures_by_set(
     restoration: Restoration, images: dict[str, ImageSet], restore: Callable[[Example], Tensor]
 ) -> list[Record]:
-    """Return mean PSNR and SSIM of restored images for every set.
-
-    Enlarged images are compared with 8 bits, without a border of as many pixels as the scale.
-    """
+    """Return mean PSNR and SSIM of restored images for every set."""
     tests = []
     for name, images_of_set in images.items():
         values = []
         for index in range(len(images_of_set)):
             for example in restoration.examples(images_of_set[index], index):
-                pair = restore(example).float(), example.wanted
-                if restoration.scale > 1:
-                    displayed = as_displayed(pair[0])
-                    pair = shave(displayed, restoration.scale), shave(pair[1], restoration.scale)
+                pair = restoration.compared(restore(example).float(), example.wanted)
                 values.append((psnr(*pair).item(), ssim(*pair).item()))
         ratios, similarities = zip(*values, strict=True)
         figures = {"psnr": statistics.fmean(ratios), "ssim": statistics.fmean(similarities)}

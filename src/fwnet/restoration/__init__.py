@@ -1,14 +1,9 @@
 """Restorations: one object each for what is degraded, and how a network undoes it."""
 
 from fwnet.restoration.denoising import Denoising
+from fwnet.restoration.option import option
 from fwnet.restoration.recipe import Recipe, Settings
-from fwnet.restoration.restoration import (
-    Example,
-    ImageSource,
-    Restoration,
-    TrainingData,
-    option,
-)
+from fwnet.restoration.restoration import Example, ImageSource, Restoration, TrainingData
 from fwnet.restoration.upscaling import Upscaling
 
 __all__ = [

@@ -181,7 +181,7 @@ class Denoising(Restoration):
     ) -> Self:
         """Return the `Denoising` to train for; by default that of the start, or σ = 25."""
         del model  # the class of the network does not matter here
-        sigma, max_sigma, color = options["sigma"], options["max_sigma"], options["color"]
+        color = options["color"]
         network = None if start is None else cls.recipe.check_start(start.model)
         if network is not None and network.scale != 1:
             raise FwnetError(
@@ -189,22 +189,7 @@ class Denoising(Restoration):
                 f"{network.scale}"
             )
         pairs = options.get("noisy") is not None
-        levels: float | tuple[float, float] = 0.0
-        if pairs:
-            tell_sigma = network is not None and network.noise_level_input
-            if sigma is not None or max_sigma is not None:
-                name = "--sigma" if max_sigma is None else "--max-sigma"
-                raise FwnetError(f"{name} is for --data: pairs have noise already")
-        elif start is None or network is None or sigma is not None or max_sigma is not None:
-            levels, tell_sigma = levels_from(sigma, max_sigma), max_sigma is not None
-        else:
-            known = levels_of(start.facts)
-            if known is None:
-                expected = "--max-sigma" if network.noise_level_input else "--sigma"
-                raise FwnetError(
-                    f"{start.name} does not say what noise it was trained for: give {expected}"
-                )
-            levels, tell_sigma = known, network.noise_level_input or known[0] < known[1]
+        levels, tell_sigma = _levels_to_learn(start, pairs, options["sigma"], options["max_sigma"])
         if color is None:
             color = network is not None and network.in_channels == 3
         if network is not None and network.noise_level_input and not tell_sigma:
@@ -389,6 +374,27 @@ class Denoising(Restoration):
         if self.sigma is not None or sigma > LITTLE_NOISE:
             return level
         return f"{level}: little noise, the image is nearly unchanged (--sigma 15 removes more)"
+
+
+def _levels_to_learn(
+    start: TrainedModel | None, pairs: bool, sigma: float | None, max_sigma: float | None
+) -> tuple[float | tuple[float, float], bool]:
+    """Return σ or its interval, and whether the network is told it, from the options."""
+    told = start is not None and bool(getattr(start.model, "noise_level_input", False))
+    if pairs:
+        if sigma is not None or max_sigma is not None:
+            name = "--sigma" if max_sigma is None else "--max-sigma"
+            raise FwnetError(f"{name} is for --data: pairs have noise already")
+        return 0.0, told
+    if start is None or sigma is not None or max_sigma is not None:
+        return levels_from(sigma, max_sigma), max_sigma is not None
+    known = levels_of(start.facts)
+    if known is None:
+        expected = "--max-sigma" if told else "--sigma"
+        raise FwnetError(
+            f"{start.name} does not say what noise it was trained for: give {expected}"
+        )
+    return known, told or known[0] < known[1]
 
 
 def levels_of(facts: Mapping[str, Any]) -> tuple[float, float] | None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fwnet.errors import FwnetError
-from fwnet.restoration.restoration import option
+from fwnet.restoration.option import option
 
 NOTES = """
 [bold]fwnet denoise photo.jpg clean.png[/bold]             the noise is estimated

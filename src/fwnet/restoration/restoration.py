@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,46 +12,12 @@ from torch import Tensor, nn
 
 from fwnet.data import ImageSet, read_pixels
 from fwnet.errors import FwnetError
-from fwnet.metrics import psnr
 from fwnet.models import ImageModel
+from fwnet.restoration.option import NoOptions
 from fwnet.restoration.recipe import Recipe
 from fwnet.zoo import TrainedModel
 
 TrainingData = str | Path | tuple[str | Path, str | Path] | None
-
-
-def option(
-    default: Any,
-    explanation: str,
-    *,
-    shown: str | None = None,
-    flags: tuple[str, ...] = (),
-    metavar: str | None = None,
-) -> Any:
-    """Describe a field of a dataclass that becomes an option of a command.
-
-    Args:
-        default: The value without the option; MISSING for a required one.
-        explanation: The help text.
-        shown: The default in words, where None stands for it.
-        flags: Names on the command line, where they differ from the name of the field.
-        metavar: The name of the value in --help.
-
-    >>> from dataclasses import dataclass
-    >>> from fwnet.restoration import option
-    >>> @dataclass
-    ... class Options:
-    ...     strength: float = option(1.0, "How much to remove.")
-    >>> Options().strength
-    1.0
-    """
-    metadata = {"help": explanation, "shown": shown, "flags": flags, "metavar": metavar}
-    return field(default=default, metadata=metadata)
-
-
-@dataclass(frozen=True)
-class NoOptions:
-    """Options of a restoration that has none of its own."""
 
 
 @dataclass(frozen=True)
@@ -331,9 +297,9 @@ class Restoration(ABC):
         wanted = self.usable(image)
         yield Example(self.degrade(wanted), wanted)
 
-    def psnr(self, restored: Tensor, wanted: Tensor) -> Tensor:
-        """Return the PSNR of every image in dB."""
-        return psnr(restored, wanted)
+    def compared(self, restored: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the parts of a result and of the clean image that are compared."""
+        return restored, wanted
 
     # --- Applying a network
 

@@ -19,7 +19,7 @@ from fwnet.data import (
 )
 from fwnet.errors import FwnetError
 from fwnet.hardware import widest_dtype
-from fwnet.metrics import as_displayed, psnr, shave
+from fwnet.metrics import as_displayed, shave
 from fwnet.models import ImageModel
 from fwnet.resize import REACH, enlarge, shrink
 from fwnet.restoration.jpeg import SIDE, jpeg
@@ -278,10 +278,11 @@ class Upscaling(Restoration):
                 at = torch.tensor([quality], device=image.device)
                 yield Example(compressed(plain.degraded, at), plain.wanted)
 
-    def psnr(self, restored: Tensor, wanted: Tensor) -> Tensor:
-        """Return the PSNR of 8-bit images without a border of `scale` pixels."""
+    def compared(self, restored: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        """Return both without a border of `scale` pixels; the result as a file of 8 bits has it."""
         pair = as_displayed(restored.float()), wanted
-        return psnr(*(shave(image, self.scale) for image in pair))
+        displayed, inner = (shave(image, self.scale) for image in pair)
+        return displayed, inner
 
     def halo(self, network: ImageModel) -> int:
         """Return how far the network sees in pixels of the small image; colors need `REACH`."""

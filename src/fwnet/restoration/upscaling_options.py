@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fwnet.restoration.restoration import option
+from fwnet.restoration.option import option
 
 NOTES = """
 [bold]fwnet upscale small.png large.png[/bold]             3 times the height and width

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fwnet.checks import check_integer
 from fwnet.data import ImageSet, keyed_generator
+from fwnet.metrics import psnr
 from fwnet.restoration import Example, Restoration
 from fwnet.training.config import TrainingConfig
 from fwnet.training.task import ShownFigure, Task
@@ -131,7 +132,7 @@ class RestorationTask(Task):
             return None
         middles = self.validation.middles(VALIDATED_SIDE)
         ratios = [
-            self.restoration.psnr(restore(example), example.wanted)
+            psnr(*self.restoration.compared(restore(example), example.wanted))
             for index in range(len(middles))
             for example in self.restoration.examples(middles[index], index)
         ]
