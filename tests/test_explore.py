@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fwnet.cli import app
+from fwnet.coding.array_files import open_rows
 from fwnet.explore import explore, recommendation, write_page
 from fwnet.explore.exploration import _sample
 
@@ -146,9 +147,10 @@ def test_rows_that_are_not_finite_are_left_out_and_counted(tmp_path):
 @pytest.mark.parametrize("size", [1, 40 * 3, 1000])
 def test_the_sample_does_not_depend_on_how_the_file_is_read(size, tmp_path, monkeypatch):
     np.save(tmp_path / "x.npy", np.arange(1.0, 301.0).reshape(100, 3))
-    expected, _ = _sample(tmp_path / "x.npy", 30, 0)
+    file = open_rows(tmp_path / "x.npy")
+    expected, _ = _sample(file, 30, 0)
     monkeypatch.setattr("fwnet.explore.exploration.READ_ENTRIES", size)
-    np.testing.assert_array_equal(_sample(tmp_path / "x.npy", 30, 0)[0], expected)
+    np.testing.assert_array_equal(_sample(file, 30, 0)[0], expected)
     assert len({*expected[:, 0]}) == 30
 
 

@@ -14,10 +14,7 @@ from torch import Tensor
 
 from fwnet.checks import check_size
 from fwnet.coding.chunks import default_chunk_rows, to_tensor
-from fwnet.coding.code_transformer import (
-    FLOATS,
-    as_array,
-)
+from fwnet.coding.code_transformer import FLOATS, as_array
 from fwnet.coding.estimator_files import EstimatorFileMixin
 from fwnet.coding.network_estimator import (
     FIRST_P,

@@ -14,12 +14,9 @@ import fwnet
 from fwnet.checks import check_integer
 from fwnet.coding import EncodeError, LearnedBall, learn_ball
 from fwnet.coding.array_files import open_rows, read_dictionary
-from fwnet.coding.ball_search import (
-    BallSearch,
-    held_out_errors,
-    random_folds,
-)
+from fwnet.coding.ball_search import BallSearch, held_out_errors, random_folds
 from fwnet.coding.learned_ball import WIDEST_NORMS, norm_spread
+from fwnet.coding.row_files import RowFile
 from fwnet.data import keyed_generator
 from fwnet.hardware import choose_device
 from fwnet.progress import Progress, ProgressCallback, silent
@@ -123,7 +120,7 @@ def explore(
             f"got {components}"
         )
     file, place = open_rows(data), choose_device(device)
-    values, num_left_out = _sample(data, rows, seed)
+    values, num_left_out = _sample(file, rows, seed)
     sample = torch.from_numpy(values).to(place)
     norms = np.quantile(sample.norm(dim=1).cpu(), (0.1, 0.9)).tolist()
     if normalize is None:
@@ -153,9 +150,8 @@ def explore(
     )
 
 
-def _sample(data: Path, count: int, seed: int) -> tuple[np.ndarray, int]:
+def _sample(file: RowFile, count: int, seed: int) -> tuple[np.ndarray, int]:
     """Return random finite rows of a file in float64, and how many rows are not finite."""
-    file = open_rows(data)
     places = np.random.default_rng(seed).permutation(file.num_rows)  # the first are taken
     size = max(1, READ_ENTRIES // file.num_columns)
     found, order, num_finite = np.empty((0, file.num_columns)), places[:0], 0
@@ -166,14 +162,14 @@ def _sample(data: Path, count: int, seed: int) -> tuple[np.ndarray, int]:
         first = np.argsort(order)[:count]
         found, order = np.concatenate([found, shard[finite]])[first], order[first]
     if not num_finite:
-        raise EncodeError(f"{data} must hold finite numbers, got NaN or infinity in every row")
+        raise EncodeError(f"{file.path} must hold finite numbers, got NaN or infinity in every row")
     if num_finite < 8 or file.num_columns < 2:
         raise EncodeError(
-            f"{data} must have at least 8 finite rows and 2 columns, got {num_finite} × "
+            f"{file.path} must have at least 8 finite rows and 2 columns, got {num_finite} × "
             f"{file.num_columns}"
         )
     if not found.any():
-        raise EncodeError(f"{data} must hold numbers other than 0")
+        raise EncodeError(f"{file.path} must hold numbers other than 0")
     return found, file.num_rows - num_finite
 
 

@@ -34,7 +34,7 @@ class ConvCodingNetwork(UnrolledLayers, ConvolutionalModel):
     (`_set_atoms`). T layers have T + 1 convolutions from image to image. The initial kernels are
     normal, of variance 1/fan-in.
 
-    The arguments are those of `ConvFWNet`.
+    The arguments are those of `ConvFWNet`; `image` are those of `ImageModel`.
     """
 
     def __init__(
@@ -42,21 +42,11 @@ class ConvCodingNetwork(UnrolledLayers, ConvolutionalModel):
         num_layers: int,
         channels: int,
         *,
-        in_channels: int,
         kernel_size: int,
-        residual: bool,
-        noise_level_input: bool,
         share_weights: bool,
-        scale: int,
-        reduction: int,
+        **image: Any,
     ) -> None:
-        super().__init__(
-            in_channels,
-            residual=residual,
-            noise_level_input=noise_level_input,
-            scale=scale,
-            reduction=reduction,
-        )
+        super().__init__(**image)
         check_num_layers(num_layers)
         check_size("channels", channels)
         check_kernel_size(kernel_size)
