@@ -142,7 +142,11 @@ def locked(path: Path, *, wait: bool = False) -> Iterator[None]:
 
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError as error:
+            words = "another process is at work there"
+            raise BlockingIOError(error.errno, words, str(path)) from error
         yield
     finally:
         os.close(descriptor)

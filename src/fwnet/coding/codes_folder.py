@@ -19,12 +19,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from fwnet.coding.parts_folder import check_same
+from fwnet.coding.row_coders import BAD_WORDS
 from fwnet.coding.row_files import EncodeError
 from fwnet.files import locked
 from fwnet.stores import Store
 
 MANIFEST, DONE = "_manifest.json", "_done"
-BAD_WORDS = "not finite, with NaN as code"
 REQUESTS = 16  # files that are opened at the same time: a store far away answers slowly
 
 
@@ -54,12 +54,7 @@ class CodesFolder:
     def locked(self) -> Iterator[None]:
         """Keep other runs out; a store far away has no locks."""
         self.store.make()
-        with contextlib.ExitStack() as held:
-            try:
-                if self.store.folder:
-                    held.enter_context(locked(self.store.folder))
-            except BlockingIOError as error:
-                raise EncodeError(f"another process is at work in {self.store}") from error
+        with locked(self.store.folder) if self.store.folder else contextlib.nullcontext():
             yield
 
     def begin(

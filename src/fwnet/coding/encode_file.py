@@ -2,8 +2,7 @@
 
 import hashlib
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ from fwnet.checks import check_integer, check_tolerance, did_you_mean
 from fwnet.coding.array_files import check_suffix, open_rows, read_dictionary
 from fwnet.coding.chunks import default_chunk_rows
 from fwnet.coding.parts_folder import PartsFolder
-from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder
+from fwnet.coding.row_coders import RowCoder, merged, network_coder, solver_coder
 from fwnet.coding.row_files import EncodeError, RowFile
 from fwnet.files import remove_unfinished, resolved, why_not_writable
 from fwnet.hardware import choose_device
@@ -172,7 +171,7 @@ def encode_file(
             folder.begin(identity, resume=resume)
             rows_resumed = folder.rows_done
             _code_rows(source, coder, folder, shard_rows, progress)
-            summary = _summary(folder.certificates(shard_rows), coder)
+            summary = merged(map(coder.summary, folder.certificates(shard_rows)))
             copy = places[1] if certificates else None
             folder.deliver(copy, shard_rows, progress, source.kept)
     except OSError as error:
@@ -268,18 +267,6 @@ def _code_rows(
     for shard in source.shards(folder.rows_done, shard_rows):
         folder.append(*coder.code(shard, report))
         report()
-
-
-def _summary(shards: Iterable[np.ndarray], coder: RowCoder) -> dict[str, Any]:
-    """Return the largest gaps, and how many rows have which status."""
-    counts: Counter[int] = Counter()
-    gaps = []
-    for records in shards:
-        counts.update(records["status_code"].tolist())
-        gaps.append([records[name].max() for name in ("gap", "norm_gap")])
-    gap, norm_gap = np.max(gaps, axis=0).tolist()
-    words = {coder.words(code): count for code, count in sorted(counts.items())}
-    return {"largest_gap": gap, "largest_norm_gap": norm_gap, "counts": words}
 
 
 def check_alternatives(model: str | Path | None, constraint: str, options: dict[str, Any]) -> None:

@@ -7,7 +7,6 @@ record, or one that is done again with the same bytes, also if two processes do 
 
 import hashlib
 import json
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -22,10 +21,10 @@ import torch
 from fwnet.checks import check_integer
 from fwnet.coding.array_files import SUFFIXES, open_rows
 from fwnet.coding.chunks import default_chunk_rows
-from fwnet.coding.codes_folder import BAD_WORDS, DONE, CodesFolder, RowRange, at_the_same_time
+from fwnet.coding.codes_folder import DONE, CodesFolder, RowRange, at_the_same_time
 from fwnet.coding.encode_file import EncodeReport, check_alternatives, coder_maker
 from fwnet.coding.parquet_files import write_parquet
-from fwnet.coding.row_coders import BAD_ROW, RowCoder
+from fwnet.coding.row_coders import BAD_WORDS, RowCoder, merged
 from fwnet.coding.row_files import EncodeError, RowFile
 from fwnet.engine import Engine, Lost, OneProcess
 from fwnet.progress import Progress, ProgressCallback, silent
@@ -102,17 +101,7 @@ def encode_folder(
     check_alternatives(model, constraint, {**options, "certificates": certificates})
     folder = CodesFolder(Store.at(output))
     proofs = None if certificates is None else Store.at(certificates)
-    results = [folder.store, *([proofs] if proofs else [])]
-    inputs, names = find_files(str(data), lambda name: name.endswith(SUFFIXES), results)
-    taken = {str(inputs)}
-    for what, store in zip(("codes", "certificates"), results, strict=False):
-        if str(store) in taken:
-            raise EncodeError(f"{what} must go into a folder of their own, got {store}")
-        taken.add(str(store))
-    if not names:
-        raise EncodeError(f"expected files that end in {' or '.join(SUFFIXES)}, got none in {data}")
-    if keep and (others := [name for name in names if not name.endswith(".parquet")]):
-        raise EncodeError(f"columns are kept in .parquet files alone, got {others[0]}")
+    inputs, names = _find_rows(str(data), folder.store, proofs, keep)
     chosen = engine.choose_device(device)
     try:
         sources = _open_all(inputs, names, columns, keep, progress)
@@ -155,17 +144,12 @@ def encode_folder(
         where = error.filename or output
         raise EncodeError(f"cannot read or write {where}: {error.strerror or error}") from error
     _warn_of_bad_rows(inputs, ranges, records, warn)
-    counts: Counter[str] = Counter()
-    for record in records.values():
-        counts.update(record["counts"])
     return EncodeReport(
         Path(output) if folder.store.folder else str(folder.store),
         sum(source.num_rows for source in sources),
         rows_resumed,
-        _largest(record["largest_gap"] for record in records.values()),
-        _largest(record["largest_norm_gap"] for record in records.values()),
-        dict(sorted(counts.items(), key=lambda pair: -pair[1])),
-        time.monotonic() - start,
+        **merged(records.values()),
+        seconds=time.monotonic() - start,
         certifies=model is None,
         files=len(names),
     )
@@ -234,18 +218,29 @@ class CodeRange:
                 write_parquet(file, [codes], lambda *_: source.kept(part.first, part.count))
 
         self.output.write(part.name, write)
-        statuses, counts = np.unique(certificates["status_code"], return_counts=True)
-        words = [BAD_WORDS if s == BAD_ROW else self.coder.words(s) for s in statuses]
-        record = {
-            "rows": part.count,
-            "largest_gap": _largest(certificates["gap"]),
-            "largest_norm_gap": _largest(certificates["norm_gap"]),
-            "counts": dict(zip(words, counts.tolist(), strict=True)),
-        }
+        record = {"rows": part.count, **self.coder.summary(certificates)}
         if len(bad):
             record["first_bad_row"] = part.first + int(bad[0])
         self.output.write(f"{DONE}/{part.name}.json", json.dumps(record).encode())
         return record
+
+
+def _find_rows(
+    data: str, codes: Store, proofs: Store | None, keep: Sequence[str]
+) -> tuple[Store, list[str]]:
+    """Return the folder and the names of the files of rows; raise for places that are the same."""
+    results = {"codes": codes} | ({"certificates": proofs} if proofs else {})
+    inputs, names = find_files(data, lambda name: name.endswith(SUFFIXES), [*results.values()])
+    taken = {str(inputs)}
+    for what, store in results.items():
+        if str(store) in taken:
+            raise EncodeError(f"{what} must go into a folder of their own, got {store}")
+        taken.add(str(store))
+    if not names:
+        raise EncodeError(f"expected files that end in {' or '.join(SUFFIXES)}, got none in {data}")
+    if keep and (others := [name for name in names if not name.endswith(".parquet")]):
+        raise EncodeError(f"columns are kept in .parquet files alone, got {others[0]}")
+    return inputs, names
 
 
 def _open_all(
@@ -311,11 +306,6 @@ def _bad_line(path: object, first: int, count: int) -> str:
         f"{path} must be finite, got NaN, infinite or missing values in {count} of its rows, the "
         f"first of them row {first} (counted from 0)"
     )
-
-
-def _largest(values: Any) -> float:
-    """Return the largest value that is a number; NaN if there is none."""
-    return max((float(value) for value in values if not math.isnan(value)), default=math.nan)
 
 
 def _digest(value: Any) -> str:

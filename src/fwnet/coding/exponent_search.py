@@ -113,7 +113,7 @@ def search_exponent(
     radius: float | None,
     code_tol: float,
     generator: torch.Generator,
-    on_trial: Callable[[float, float], bool | None] = lambda *_: None,
+    on_trial: Callable[[float, float], bool | None],
 ) -> tuple[LearnedBall, dict[float, float]]:
     """Return the best ball, and the exponents that were tried, rising, with their errors.
 

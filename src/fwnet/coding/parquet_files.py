@@ -20,7 +20,7 @@ class ParquetRows(RowFile):
     """The rows of a parquet file. Every column is a feature, except the index of pandas."""
 
     def __init__(
-        self, path: Path | StoredFile, columns: Sequence[str] = (), keep: Sequence[str] = ()
+        self, path: Path | StoredFile, columns: Sequence[str], keep: Sequence[str]
     ) -> None:
         super().__init__(path)
         self._parquet = import_parquet(path)

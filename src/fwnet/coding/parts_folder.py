@@ -4,16 +4,14 @@
       manifest.json       what the codes depend on, and how many rows are done
       codes.npy           the codes, written in order
       certificates.npy    one record per row
-      lock                held by the process that works here
 
 Rows count as done once the manifest says so, and it is replaced only after they are on the disk.
-A run that continues overwrites everything behind them.
+A run that continues overwrites everything behind them. One process at a time holds the folder.
 """
 
 import contextlib
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,11 +23,10 @@ from fwnet.coding.array_files import open_rows
 from fwnet.coding.parquet_files import write_parquet
 from fwnet.coding.row_coders import CERTIFICATE
 from fwnet.coding.row_files import BAD_HEADER, EncodeError
-from fwnet.files import locked, write_whole
+from fwnet.files import TEMPORARY_NAME, locked, remove_unfinished, write_whole
 from fwnet.progress import Progress, ProgressCallback
 
 OURS = MANIFEST, CODES, CERTIFICATES = ("manifest.json", "codes.npy", "certificates.npy")
-TEMPORARY = re.compile(r"\.manifest\.json-[0-9a-f]{8}\.tmp")
 
 
 class PartsFolder:
@@ -50,14 +47,12 @@ class PartsFolder:
     def __enter__(self) -> Self:
         self.path.mkdir(exist_ok=True)
         for name in sorted({path.name for path in self.path.iterdir()}.difference(OURS)):
-            if not TEMPORARY.fullmatch(name):
+            if not TEMPORARY_NAME.fullmatch(name):
                 raise EncodeError(
                     f"{self.path} must hold nothing but an unfinished encoding, got {name!r}"
                 )
-        self._take_lock()
-        for path in self.path.iterdir():
-            if TEMPORARY.fullmatch(path.name):
-                path.unlink(missing_ok=True)
+        self._held.enter_context(locked(self.path))
+        remove_unfinished([self._manifest])
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -123,7 +118,7 @@ class PartsFolder:
         certificates: Path | None,
         group_rows: int,
         progress: ProgressCallback,
-        kept: Callable[[int, int], Any] = lambda *_: None,
+        kept: Callable[[int, int], Any],
     ) -> None:
         """Move the output into place and copy the certificates, if requested. This ends the work.
 
@@ -164,12 +159,6 @@ class PartsFolder:
 
         shards = open_rows(self.path / CODES).shards(0, group_rows)
         write_parquet(file, map(report, shards), kept)
-
-    def _take_lock(self) -> None:
-        try:
-            self._held.enter_context(locked(self.path))
-        except BlockingIOError as error:
-            raise EncodeError(f"another process is at work in {self.path}") from error
 
     def _read(self) -> dict[str, Any]:
         try:

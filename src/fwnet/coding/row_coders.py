@@ -1,7 +1,8 @@
 """Code the rows of a file with the certified solver or with a trained network."""
 
 import hashlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ CERTIFICATE = np.dtype(
 )
 FROM_NETWORK = -1
 BAD_ROW = -2  # with NaN, infinite or missing values
+BAD_WORDS = "not finite, with NaN as code"
 
 CountRows = Callable[[int], None]
 
@@ -53,6 +55,34 @@ class RowCoder:
             codes = codes.astype(some.dtype)
             codes[good] = some
         return codes, records
+
+    def summary(self, records: np.ndarray) -> dict[str, Any]:
+        """Return the largest gaps of records, and how many rows have which status, in words."""
+        statuses, counts = np.unique(records["status_code"], return_counts=True)
+        words = [BAD_WORDS if status == BAD_ROW else self.words(status) for status in statuses]
+        return {
+            "largest_gap": _largest(records["gap"]),
+            "largest_norm_gap": _largest(records["norm_gap"]),
+            "counts": dict(zip(words, counts.tolist(), strict=True)),
+        }
+
+
+def merged(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the summary of all rows, given those of some at a time."""
+    parts = [*summaries]
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update(part["counts"])
+    return {
+        "largest_gap": _largest(part["largest_gap"] for part in parts),
+        "largest_norm_gap": _largest(part["largest_norm_gap"] for part in parts),
+        "counts": dict(counts.most_common()),
+    }
+
+
+def _largest(values: Iterable[float]) -> float:
+    """Return the largest value that is a number; NaN if there is none."""
+    return float(np.fmax.reduce([*values], initial=np.nan))
 
 
 def solver_coder(

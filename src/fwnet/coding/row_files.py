@@ -138,7 +138,7 @@ class NpyRows(RowFile):
             if len(content) < num_bytes:
                 raise EncodeError(f"{self.path} changed while it was read")
             entries = np.frombuffer(content, self._stored).reshape(-1, self.num_columns)
-            yield entries.astype(self.dtype)
+            yield entries.astype(self.dtype, copy=False)
 
 
 def kept_dtype(is_float32: bool) -> np.dtype:

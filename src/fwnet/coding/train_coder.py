@@ -141,11 +141,8 @@ def train_coder(
     task = CodeRegression(x[kept], z[kept], *held_pairs)
     notes = {"signals": str(signals), "codes": str(codes)}
     result = train(network, task, config, run, keep_best=bool(len(held)), notes=notes)
-    error = None
-    if len(held):
-        device = next(network.parameters()).device
-        with torch.no_grad():
-            error = code_error(network(x[held].to(device)), z[held].to(device)).item()
+    with torch.no_grad():
+        error = task.to(next(network.parameters()).device).validate(network)
     judged = z[held] if len(held) else z[kept]
     zero_error = code_error(torch.zeros_like(judged), judged).item()
     return CoderReport(Path(run.folder) / "model.safetensors", network, result, error, zero_error)
