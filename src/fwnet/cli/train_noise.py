@@ -69,8 +69,7 @@ def train_noise(
         **options,
     )
     lines = []
-    figure = report.training.history[-1].get("validation") if report.training.history else None
-    if figure is not None:
+    if (figure := report.training.last.get("validation")) is not None:
         lines.append(f"mean error of the noise level {NoiseLevelTask.shown.text(figure)}")
     use = "use it in Python:\nfwnet.imaging.noise_level(pixels, model='{}')"
     show_training(report, NoiseLevelTask.shown, lines, use)

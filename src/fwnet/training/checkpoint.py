@@ -116,28 +116,24 @@ class TrainingFolder:
             )
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Make the folder, and keep other processes out of it."""
+    def opened(self, config: TrainingConfig, *, resume: bool, force: bool) -> Iterator[None]:
+        """Make the folder, keep other processes out of it, and delete what will not be continued.
+
+        That is an earlier run without `resume`, and always what a killed one left half written.
+        """
         with contextlib.ExitStack() as held:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
                 held.enter_context(locked(self.path))
-            except BlockingIOError as error:
-                raise TrainingError(f"another process is at work in {self.path}") from error
+                self.check_unasked(resume=resume, force=force)  # now that no other process can work
+                remove_unfinished(self.path / name for name in (*FILES, PICTURE))
+                if not (resume and self.has_checkpoint):
+                    for name in (STATE, HISTORY, MODEL):
+                        (self.path / name).unlink(missing_ok=True)
+                    config.write(self.path / CONFIG)
             except OSError as error:
                 raise TrainingError(f"cannot write to {self.path}: {error.strerror}") from error
             yield
-
-    def prepare(self, config: TrainingConfig, *, resume: bool) -> None:
-        """Without `resume`, delete an earlier run; always, what a killed one left half written."""
-        remove_unfinished(self.path / name for name in (*FILES, PICTURE))
-        try:
-            if not (resume and self.has_checkpoint):
-                for name in (STATE, HISTORY, MODEL):
-                    (self.path / name).unlink(missing_ok=True)
-                config.write(self.path / CONFIG)
-        except OSError as error:
-            raise TrainingError(f"cannot write to {self.path}: {error.strerror}") from error
 
     def save(
         self,

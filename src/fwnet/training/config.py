@@ -109,11 +109,11 @@ class TrainingConfig:
     @classmethod
     def read(cls, path: str | Path) -> Self:
         """Read a file of settings; missing ones keep their defaults."""
+        settings = cls.read_settings(path)
         try:
-            return cls(**cls.read_settings(path))
+            return cls(**settings)
         except ConfigError as error:
-            named = str(error).startswith(str(path)) or str(path) in str(error)
-            raise error if named else ConfigError(f"{path}: {error}") from error
+            raise ConfigError(f"{path}: {error}") from error
 
     @classmethod
     def read_settings(cls, path: str | Path) -> dict[str, Any]:

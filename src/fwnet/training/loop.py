@@ -60,6 +60,11 @@ class TrainingResult:
     seconds: float
     best_epoch: int | None
 
+    @property
+    def last(self) -> dict[str, Any]:
+        """The record of the last epoch; empty if the history was removed."""
+        return self.history[-1] if self.history else {}
+
 
 def train(
     model: Model,
@@ -121,10 +126,7 @@ def train(
     with contextlib.ExitStack() as held:
         if folder is not None:
             if processes.is_first:
-                held.enter_context(folder.locked())
-                # Another process may have worked here since the first check.
-                folder.check_unasked(resume=run.resume, force=run.force)
-                folder.prepare(config, resume=run.resume)
+                held.enter_context(folder.opened(config, resume=run.resume, force=run.force))
             processes.wait()
         model.to(processes.device).train()
         if processes.device.type == "cuda":  # where convolutions are faster with channels last
@@ -137,12 +139,11 @@ def train(
             result = training.go(run.checkpoint_seconds, run.progress)
         model.eval()
         if folder is not None and processes.is_first:
-            last = result.history[-1] if result.history else {}
             about = {
                 "settings": config.as_dict(),
                 "seconds": round(result.seconds, 1),
                 "num_processes": processes.count,
-                "last_epoch": {k: v for k, v in last.items() if k != "seconds"},
+                "last_epoch": {k: v for k, v in result.last.items() if k != "seconds"},
                 **(notes or {}),
             }
             model.save(folder.path / MODEL, about)

@@ -162,13 +162,12 @@ def train_restoration(
             **(notes or {}),
         },
     )
-    last = result.history[-1] if result.history else {}
-    figures = last.get("validation"), task.validate_baseline()
+    figures = result.last.get("validation"), task.validate_baseline()
     return RestorationReport(
         folder / MODEL,
         network,
         images,
-        replace(result, best_epoch=last.get("epoch")),
+        replace(result, best_epoch=result.last.get("epoch")),
         *(None if figure is None else decibels(figure) for figure in figures),
     )
 
