@@ -11,6 +11,7 @@ pyarrow and Ray ignore names with an underscore when they read the folder.
 
 import contextlib
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,7 @@ from fwnet.stores import Store
 
 MANIFEST, DONE = "_manifest.json", "_done"
 BAD_WORDS = "not finite, with NaN as code"
+NO_ERRORS = (1, math.nan)  # of a range that fwnet 0.2.0 coded: the mean is unknown
 REQUESTS = 16  # files that are opened at the same time: a store far away answers slowly
 
 
@@ -169,6 +171,7 @@ def _checked_record(record: Any) -> dict[str, Any]:
     """Return the record of a range; raise unless it has what `CodeRange` writes."""
     _ = int(record["rows"]), float(record["largest_gap"]), float(record["largest_norm_gap"])
     _ = [int(count) for count in record["counts"].values()]
+    _, _ = map(float, record.get("sum_of_errors", NO_ERRORS))
     if "first_bad_row" in record:
         _ = int(record["first_bad_row"]), int(record["counts"][BAD_WORDS])
     return dict(record)

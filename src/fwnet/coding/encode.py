@@ -1,6 +1,7 @@
 """`encode_file`: the codes of a file of any size, behind `fwnet encode`."""
 
 import hashlib
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +23,7 @@ from fwnet.coding.array_files import (
 )
 from fwnet.coding.chunks import default_chunk_rows
 from fwnet.coding.encoding_folder import EncodingFolder
-from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder
+from fwnet.coding.row_coders import RowCoder, network_coder, solver_coder, sum_of_errors
 from fwnet.files import remove_unfinished, resolved, why_not_writable
 from fwnet.hardware import choose_device
 from fwnet.models import SignalModel, load_model
@@ -49,6 +50,7 @@ class EncodeReport:
         rows_resumed: Number of rows that an earlier run had coded.
         largest_gap: Largest `gap` of a row; see `fwnet.Solution`.
         largest_norm_gap: Largest `norm_gap` of a row; NaN for sets other than Lp balls.
+        relative_error: Mean of ‖x − Dz‖ / ‖x‖ over the rows x ≠ 0; NaN for codes of a network.
         counts: Number of rows by status, in words.
         seconds: Duration of this run.
         certifies: Whether codes have certificates; those of a network do not.
@@ -57,8 +59,8 @@ class EncodeReport:
     >>> import fwnet, numpy as np
     >>> np.save("data.npy", np.random.default_rng(0).standard_normal((100, 8)))
     >>> report = fwnet.coding.encode_file("data.npy", "codes.npy", p=1.3, radius=0.5)
-    >>> report.rows, report.largest_gap < 1e-8
-    (100, True)
+    >>> report.rows, report.largest_gap < 1e-8, round(report.relative_error, 2)
+    (100, True, 0.83)
     """
 
     output: Path | str
@@ -66,6 +68,7 @@ class EncodeReport:
     rows_resumed: int
     largest_gap: float
     largest_norm_gap: float
+    relative_error: float
     counts: dict[str, int]
     seconds: float
     certifies: bool = True
@@ -122,7 +125,8 @@ def encode_file(
             dictionary. Its codes have no certificates.
         tol: Tolerance of the certificate; see `fwnet.solve`.
         device: Where to compute; "auto" means CUDA if present, else the CPU.
-        certificates: A .npy file for one record per row: gap, norm_gap, status_code, num_steps.
+        certificates: A .npy file for one record per row: gap, norm_gap, status_code, num_steps and
+            relative_error.
         columns: Columns of a .parquet file that make the signal, as names or patterns such as
             "x*". Default: all but those to keep.
         keep: Columns of a .parquet file that are copied to the output, which must be .parquet too.
@@ -276,15 +280,26 @@ def _code_rows(
 
 
 def _summary(shards: Iterable[np.ndarray], coder: RowCoder) -> dict[str, Any]:
-    """Return the largest gaps, and how many rows have which status."""
+    """Return the largest gaps, the mean error, and how many rows have which status."""
     counts: Counter[int] = Counter()
-    gaps = []
+    gaps, errors = [], []
     for records in shards:
         counts.update(records["status_code"].tolist())
         gaps.append([records[name].max() for name in ("gap", "norm_gap")])
+        errors.append(sum_of_errors(records))
     gap, norm_gap = np.max(gaps, axis=0).tolist()
-    words = {coder.words(code): count for code, count in sorted(counts.items())}
-    return {"largest_gap": gap, "largest_norm_gap": norm_gap, "counts": words}
+    return {
+        "largest_gap": gap,
+        "largest_norm_gap": norm_gap,
+        "relative_error": mean_error(errors),
+        "counts": {coder.words(code): count for code, count in sorted(counts.items())},
+    }
+
+
+def mean_error(parts: Iterable[tuple[int, float]]) -> float:
+    """Return the mean of errors from the counts and the sums of parts; NaN without errors."""
+    counts, sums = zip(*parts, strict=True)
+    return sum(sums) / sum(counts) if any(counts) else math.nan
 
 
 def check_alternatives(model: str | Path | None, constraint: str, options: dict[str, Any]) -> None:

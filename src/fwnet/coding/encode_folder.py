@@ -22,9 +22,16 @@ import torch
 from fwnet.checks import check_integer
 from fwnet.coding.array_files import SUFFIXES, EncodeError, RowFile, open_rows, write_parquet
 from fwnet.coding.chunks import default_chunk_rows
-from fwnet.coding.codes_folder import BAD_WORDS, DONE, CodesFolder, RowRange, at_the_same_time
-from fwnet.coding.encode import EncodeReport, check_alternatives, coder_maker
-from fwnet.coding.row_coders import BAD_ROW, RowCoder
+from fwnet.coding.codes_folder import (
+    BAD_WORDS,
+    DONE,
+    NO_ERRORS,
+    CodesFolder,
+    RowRange,
+    at_the_same_time,
+)
+from fwnet.coding.encode import EncodeReport, check_alternatives, coder_maker, mean_error
+from fwnet.coding.row_coders import BAD_ROW, RowCoder, sum_of_errors
 from fwnet.engine import Engine, Lost, OneProcess
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.stores import Store, find_files
@@ -162,6 +169,7 @@ def encode_folder(
         rows_resumed,
         _largest(record["largest_gap"] for record in records.values()),
         _largest(record["largest_norm_gap"] for record in records.values()),
+        mean_error(record.get("sum_of_errors", NO_ERRORS) for record in records.values()),
         dict(sorted(counts.items(), key=lambda pair: -pair[1])),
         time.monotonic() - start,
         certifies=model is None,
@@ -238,6 +246,7 @@ class CodeRange:
             "rows": part.count,
             "largest_gap": _largest(certificates["gap"]),
             "largest_norm_gap": _largest(certificates["norm_gap"]),
+            "sum_of_errors": sum_of_errors(certificates),
             "counts": dict(zip(words, counts.tolist(), strict=True)),
         }
         if len(bad):

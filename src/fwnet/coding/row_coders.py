@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fwnet.coding.array_files import EncodeError
 from fwnet.coding.chunks import to_tensor
@@ -17,7 +18,13 @@ from fwnet.solvers import Progress, Status, solve
 
 # Stored for every row in addition to its code; the words of a status are `Status(code).words`.
 CERTIFICATE = np.dtype(
-    [("gap", "<f8"), ("norm_gap", "<f8"), ("status_code", "i1"), ("num_steps", "<i4")]
+    [
+        ("gap", "<f8"),
+        ("norm_gap", "<f8"),
+        ("status_code", "i1"),
+        ("num_steps", "<i4"),
+        ("relative_error", "<f8"),  # ‖x − Dz‖ / ‖x‖; NaN for x = 0 and for codes of a network
+    ]
 )
 FROM_NETWORK = -1
 BAD_ROW = -2  # with NaN, infinite or missing values
@@ -46,7 +53,7 @@ class RowCoder:
         good = np.isfinite(rows).all(axis=1)
         if good.all():
             return self.code(rows, lambda _: None)
-        records = np.full(len(rows), np.array((np.nan, np.nan, BAD_ROW, 0), CERTIFICATE))
+        records = np.full(len(rows), np.array((np.nan, np.nan, BAD_ROW, 0, np.nan), CERTIFICATE))
         codes = np.full((len(rows), self.num_atoms), np.nan, rows.dtype)
         if good.any():
             some, records[good] = self.code(rows[good], lambda _: None)
@@ -80,8 +87,9 @@ def solver_coder(
         x = to_tensor(rows, matrix.dtype, device)
         solution = solve(x, atoms, convex_set, tol=tol, callback=report, warn=False)
         records = np.empty(len(rows), CERTIFICATE)
-        for name in CERTIFICATE.names or ():
+        for name in ("gap", "norm_gap", "status_code", "num_steps"):
             records[name] = getattr(solution, name).cpu().numpy()
+        records["relative_error"] = _relative_error(x, solution.code @ atoms.T).cpu().numpy()
         return solution.code.cpu().numpy(), records
 
     identity = {
@@ -92,6 +100,21 @@ def solver_coder(
         "tol": repr(tol),
     }
     return RowCoder(matrix.shape[1], identity, code, lambda status: Status(status).words)
+
+
+def _relative_error(x: Tensor, rebuilt: Tensor) -> Tensor:
+    """‖x − Dz‖ / ‖x‖ of every row; NaN for x = 0."""
+    scale = x.abs().amax(-1, keepdim=True)  # no square overflows
+    norm = torch.linalg.vector_norm
+    errors: Tensor = norm((x - rebuilt) / scale, dim=-1) / norm(x / scale, dim=-1)
+    return errors
+
+
+def sum_of_errors(records: np.ndarray) -> tuple[int, float]:
+    """Return how many rows have a relative error, and the sum of these errors."""
+    errors = records["relative_error"]
+    errors = errors[~np.isnan(errors)]
+    return len(errors), float(errors.sum())
 
 
 def network_coder(network: SignalModel, path: Path, digest: str, device: torch.device) -> RowCoder:
@@ -118,7 +141,7 @@ def network_coder(network: SignalModel, path: Path, digest: str, device: torch.d
                 f"the first has entries of up to {np.abs(rows[int(bad[0])]).max():.3g}"
             )
         progress(len(rows))
-        record = np.array((np.nan, np.nan, FROM_NETWORK, 0), CERTIFICATE)
+        record = np.array((np.nan, np.nan, FROM_NETWORK, 0, np.nan), CERTIFICATE)
         return codes.cpu().numpy(), np.full(len(rows), record)
 
     probe, _ = code(np.zeros((1, network.num_features), np.float32), lambda _: None)
