@@ -88,7 +88,7 @@ def test_the_mean_error_is_that_of_all_rows(folder):
     assert report.relative_error == pytest.approx(np.nanmean(errors))
 
 
-def test_a_folder_of_version_0_2_0_has_no_mean_error(folder):
+def test_records_of_older_runs_leave_the_mean_error_unknown(folder):
     encode_folder("data", "codes", **SETTINGS)
     manifest = Path("codes/_manifest.json")
     found = json.loads(manifest.read_text())

@@ -26,7 +26,7 @@ from fwnet.stores import Store
 
 MANIFEST, DONE = "_manifest.json", "_done"
 BAD_WORDS = "not finite, with NaN as code"
-NO_ERRORS = (1, math.nan)  # of a range that fwnet 0.2.0 coded: the mean is unknown
+NO_ERRORS = (1, math.nan)  # of records that older runs wrote: the mean is unknown
 REQUESTS = 16  # files that are opened at the same time: a store far away answers slowly
 
 

@@ -71,7 +71,7 @@ def recommendation(found: Exploration) -> list[str]:
         min(cells, key=lambda cell: cell.error)
         for cells in ([cell for cell in found.cells if cell.p == 1], found.cells)
     )
-    if ball.p >= 1.05 and sparse.error <= 1.1 * best.error:
+    if ball.p >= 1.05 and sparse.error <= 1.1 * best.error and sparse.nonzeros < 0.5:
         lines.append(
             f"p = 1 with radius {sparse.radius:.3g} is within 10 % of the best error and uses only "
             f"{sparse.nonzeros:.0%} of the atoms per signal: take it if you want sparse codes."
