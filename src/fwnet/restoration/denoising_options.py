@@ -7,19 +7,19 @@ from fwnet.errors import FwnetError
 from fwnet.restoration.restoration import option
 
 NOTES = """
-[bold]fwnet denoise photo.jpg clean.png[/bold]             noise estimated
+[bold]fwnet denoise photo.jpg clean.png[/bold]                 noise estimated
 
-[bold]fwnet denoise photo.jpg clean.png --sigma 25[/bold]  noise known
+[bold]fwnet denoise photo.jpg clean.png --sigma 25[/bold]      noise known
 
-[bold]fwnet denoise photo.jpg strip.png --preview[/bold]   which strength looks best?
+[bold]fwnet denoise photo.jpg strip.png --preview[/bold]       which strength looks best?
 
-[bold]fwnet denoise photo.jpg clean.png --strength 0.5[/bold]   more grain kept
+[bold]fwnet denoise photo.jpg clean.png --strength 0.5[/bold]  more grain kept
 
-[bold]fwnet denoise photo.jpg clean.png --fast[/bold]      smaller networks
+[bold]fwnet denoise photo.jpg clean.png --fast[/bold]          smaller networks
 
-[bold]fwnet denoise photos/ clean/ --compare[/bold]        a folder, with comparisons
+[bold]fwnet denoise photos/ clean/ --compare[/bold]            a folder, with comparisons
 
-[bold]fwnet denoise 'scans/*.tif' logo.png clean/[/bold]   several files into a folder
+[bold]fwnet denoise 'scans/*.tif' logo.png clean/[/bold]       several files into a folder
 
 The noise level is also found for photos of cameras and for JPEG files (docs/real_photos.md). A \
 photo without visible noise stays nearly as it is.
