@@ -60,7 +60,7 @@ class EncodeReport:
     >>> np.save("data.npy", np.random.default_rng(0).standard_normal((100, 8)))
     >>> report = fwnet.coding.encode_file("data.npy", "codes.npy", p=1.3, radius=0.5)
     >>> report.rows, report.largest_gap < 1e-8, round(report.relative_error, 2)
-    (100, True, 0.83)
+    (100, True, 0.86)
     """
 
     output: Path | str
