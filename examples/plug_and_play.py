@@ -164,22 +164,25 @@ def measure() -> list[dict[str, object]]:
 # --------------
 
 
-def picture(image: str = "astronaut") -> Figure:
-    """Draw measurements and what the network makes of them, for both problems."""
-    figure = Figure(figsize=(8, 5.6), layout="constrained")
-    axes = figure.subplots(2, 3)
+DONE = {"deblur": "deblurred", "inpaint": "inpainted"}
+
+
+def picture(factors: dict[str, float], image: str = "camera") -> Figure:
+    """Draw a photograph, and for both problems the measurements and what DPIR makes of them."""
     denoiser = fwnet.deepinv.Denoiser(in_channels=1, device=DEVICE)
-    for row, (problem, physics) in zip(axes, problems().items(), strict=True):
-        x = photograph(image)
+    shown = {"photograph": photograph(image)}
+    for (problem, physics), measured in zip(
+        problems().items(), ("blurred", "half the pixels"), strict=True
+    ):
         torch.manual_seed(0)
-        found, ratio = restored(image, physics, denoiser, 1.0)
-        torch.manual_seed(0)
-        measured = {"deblur": "blurred", "inpaint": "half the pixels"}[problem]
-        shown = {"photograph": x, measured: physics(x), f"DPIR with fwnet, {ratio:.1f} dB": found}
-        for axis, (title, values) in zip(row, shown.items(), strict=True):
-            axis.imshow(values[0, 0].cpu(), cmap="gray", vmin=0, vmax=1)
-            axis.set_title(title, fontsize=10)
-            axis.set_axis_off()
+        shown[measured] = physics(photograph(image))
+        found, ratio = restored(image, physics, denoiser, factors[problem])
+        shown[f"{DONE[problem]}: {ratio:.1f} dB"] = found
+    figure = Figure(figsize=(11, 2.5), layout="constrained")
+    for axis, (title, values) in zip(figure.subplots(1, 5), shown.items(), strict=True):
+        axis.imshow(values[0, 0].cpu(), cmap="gray", vmin=0, vmax=1)
+        axis.set_title(title, fontsize=11)
+        axis.set_axis_off()
     return figure
 
 
@@ -197,4 +200,5 @@ if __name__ == "__main__":
             "rows": rows,
         }
         (output / "plug-and-play.json").write_text(json.dumps(record, indent=2) + "\n")
-        picture().savefig(output / "plug-and-play.jpg", dpi=110)
+        factors = {row["problem"]: row["factor"] for row in rows if row["denoiser"] == "fwnet"}
+        picture(factors).savefig(output / "plug-and-play.jpg", dpi=110)

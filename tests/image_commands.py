@@ -137,7 +137,7 @@ class ImageCommandConformance:
         (folder / "photos" / "text.txt").write_text("no image, and not called one")
         result = self.run("photos", "out")
         assert result.exit_code == 0
-        assert result.stderr == "1 file skipped: text.txt.\n"
+        assert result.stderr == "1 file skipped, not an image: text.txt.\n"
         assert len(result.stdout.splitlines()) == 2
         found = sorted(path.as_posix() for path in Path("out").rglob("*") if path.is_file())
         assert found == ["out/a.png", "out/sub/b.jpg"]

@@ -41,8 +41,10 @@ def test_codes_and_a_summary(folder):
     assert lines[:2] == ["40 rows", "40 certified"]
     assert lines[2].startswith("largest gap ")
     assert "(allowed: --tol times ½‖x‖² of the row), largest norm gap" in lines[2]
-    assert lines[3].endswith("rows per second")
-    assert lines[4] == "written to codes.npy"
+    mean = np.load("why.npy")["relative_error"].mean()
+    assert lines[3] == f"relative error ‖x − Dz‖ / ‖x‖: {mean:.3g} (mean of the rows)"
+    assert lines[4].endswith("rows per second")
+    assert lines[5] == "written to codes.npy"
     assert np.load("codes.npy").shape == (40, 9)
     assert np.load("why.npy").shape == (40,)
 

@@ -98,7 +98,7 @@ def test_rows_without_a_common_scale_are_normalized(given, expected, tmp_path):
     found = explore(tmp_path / "x.npy", tmp_path / "D.npy", normalize=given, device="cpu")
     text = " ".join(recommendation(found))
     assert found.normalized == expected
-    assert ("Every signal was divided by its norm" in text) == expected
+    assert ("every signal was divided by its norm" in text) == expected
     assert ("no radius suits all" in text) != expected
     doubtful = any("may be anything" not in doubt for doubt in found.learned.doubts)
     assert ("do not read p as a property" in text) == doubtful

@@ -16,7 +16,9 @@ MOST_LAYERS = 10_000
 def check_tensor(name: str, value: Any, *, floating_point: bool = True) -> None:
     """Raise unless `value` is a tensor that holds its entries one by one, of floating point."""
     if not isinstance(value, Tensor):
-        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}")
+        kind = type(value).__name__
+        hint = ": convert it with torch.tensor" if kind == "ndarray" else ""
+        raise TypeError(f"{name} must be a tensor, got {kind}{hint}")
     if value.layout != torch.strided:
         raise TypeError(f"{name} must be a dense tensor, got {value.layout}")
     if floating_point and not value.is_floating_point():

@@ -5,6 +5,7 @@ Only public names are used, so that every section is also an example.
 
 import html
 import math
+import re
 import time
 import timeit
 from collections.abc import Callable
@@ -40,7 +41,7 @@ COLORS = [mpl.colormaps["viridis"](0.3 + 0.15 * i) for i in range(len(EXPONENTS)
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: its title, its text, and HTML below it."""
+    """A part of the page: its title, its text with code in backticks, and HTML below it."""
 
     title: str
     text: str
@@ -84,8 +85,8 @@ def show_pool() -> Section:
     title = "pool_p: from max pooling (p = 1) to equal magnitudes (p = ∞)"
     return Section(
         title,
-        "pool_p(u) is the point of the Lp ball that minimizes ⟨s, u⟩. Its largest entry holds "
-        f"{', '.join(shares[:-1])} and {shares[-1]} of the total magnitude.",
+        "`pool_p(u)` is the point s of the Lp ball that minimizes ⟨s, u⟩. The largest entry makes "
+        f"up {', '.join(shares[:-1])} and {shares[-1]} of the sum of all magnitudes.",
         svg(figure, title),
     )
 
@@ -103,11 +104,12 @@ def show_oracle() -> Section:
     gaps = [
         abs(u @ fwnet.pool_p(u, p) + norm).item() for p, norm in zip(EXPONENTS, norms, strict=True)
     ]
-    title = "The oracle: the point of each ball that minimizes ⟨s, u⟩"
+    title = "The Lp balls, and the point of each that minimizes ⟨s, u⟩"
     return Section(
         title,
-        "Each dot is LpBall(p).lmo(u), where Hölder's bound ⟨s, u⟩ ≥ −‖u‖_q is an equality: the "
-        f"largest difference here is {max(gaps):.1g}.",
+        "Each dot is the point `LpBall(p).lmo(u)`, the farthest one along −u. There Hölder's "
+        "inequality ⟨s, u⟩ ≥ −‖u‖_q is an equality: the largest difference here is "
+        f"{max(gaps):.1g}.",
         svg(figure, title),
     )
 
@@ -130,10 +132,10 @@ def show_codes() -> Section:
     title = "Codes of one signal for several p"
     return Section(
         title,
-        "Codes of a signal with 50 entries over 100 atoms; the radius is half the norm of an exact "
-        f"code. {used[1.0]} entries exceed 0.1% of the largest at p = 1, {used[2.0]} at p = 2. At "
-        "p = ∞ most have the same magnitude. All codes are proven optimal: the largest gap is "
-        f"{max(gaps):.0e}.",
+        "A signal with 50 entries is coded with 100 atoms; the radius is half the norm of an exact "
+        f"code. At p = 1, {used[1.0]} entries exceed 0.1% of the largest; at p = 2, {used[2.0]}. "
+        "At p = ∞ most entries have the same magnitude. All codes are proven optimal: the largest "
+        f"gap is {max(gaps):.0e}.",
         svg(figure, title),
     )
 
@@ -171,7 +173,7 @@ def show_certificates() -> Section:
         title,
         "The largest gap of 200 codes (p = 1.3, radius 2.5), relative to the signal's energy, is "
         f"{paper:.0e} after 1,000 steps of the paper's Frank-Wolfe iteration, and {ours:.0e} after "
-        "6 steps of fwnet.solve.",
+        "6 steps of `fwnet.solve`.",
         svg(figure, title),
     )
 
@@ -201,7 +203,6 @@ def show_learning(progress: Callable[[str], None]) -> Section:
             fwnet.training.TrainingRun(progress=report),
         )
     exact = fwnet.solve(data.test_signals.double(), data.dictionary.double(), data.ball)
-    gap = exact.gap.max().item()
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     learned = [2.0, *(record["p"] for record in result.history)]
     errors = [before, *(record["validation"] for record in result.history)]
@@ -213,13 +214,13 @@ def show_learning(progress: Callable[[str], None]) -> Section:
     title = "A network learns p along with its weights"
     return Section(
         title,
-        f"Trained for {result.seconds:.0f} seconds on {num_train:,} pairs of signals and codes, a "
-        f"Frank-Wolfe network of 4 layers changes p from 2 to {learned[-1]:.2f} (the true p is "
-        f"1.3) and its squared error per code, on new signals, from {errors[0]:.2f} to "
-        f"{errors[-1]:.2f}. "
-        f"The exact solver, which knows p and D, has the error {solved:.2f} with gaps of at most "
-        f"{gap:.0e}: noisy signals of 50 entries do not determine all 100 entries of a code. A "
-        "longer training brings p closer (fwnet reproduce synthetic-exponent).",
+        f"A Frank-Wolfe network of 4 layers was trained for {result.seconds:.0f} seconds on "
+        f"{num_train:,} pairs of signals and codes. Its p moved from 2 to {learned[-1]:.2f} (the "
+        f"codes were made with 1.3), and its squared error per code, on new signals, fell from "
+        f"{errors[0]:.2f} to {errors[-1]:.2f}. The certified codes of `fwnet.solve`, which is told "
+        f"p and D, have the error {solved:.2f}: 50 noisy entries of a signal do not determine all "
+        "100 entries of its code. A longer training brings p closer (`fwnet reproduce "
+        "synthetic-exponent`).",
         svg(figure, title),
     )
 
@@ -237,10 +238,11 @@ def show_denoising() -> Section:
     seconds = time.perf_counter() - start
     before, after = _psnr(noisy, clean), _psnr(denoised, clean)
     return Section(
-        "Denoising with a network that comes with the package",
-        f"With noise of σ = {level} the PSNR is {before:.1f} dB. fwnet.denoise estimates σ and "
-        f"reaches {after:.1f} dB in {seconds:.1f} seconds with a convolutional Frank-Wolfe "
-        "network. For a file: fwnet denoise IN OUT.",
+        "Clean a photo",
+        f"Noise of σ = {level} was added to this photo: its PSNR is {before:.1f} dB. "
+        "`fwnet.denoise` finds σ by itself and reaches "
+        f"{after:.1f} dB in {seconds:.1f} seconds, with a convolutional Frank-Wolfe network that "
+        "comes with the package. For a file: `fwnet denoise photo.jpg clean.png`.",
         _before_and_after({"noisy": noisy, "fwnet.denoise": denoised}),
     )
 
@@ -259,10 +261,10 @@ def show_upscaling() -> Section:
     height, width, _ = small.shape
     before, after = _psnr(bicubic, large), _psnr(enlarged, large)
     return Section(
-        "Upscaling with a network that comes with the package",
-        f"Shrunk to {width} × {height} pixels and enlarged {scale} times. The PSNR is "
-        f"{before:.2f} dB for bicubic interpolation and {after:.2f} dB for "
-        f"fwnet.upscale, in {seconds:.1f} seconds. For a file: fwnet upscale IN OUT.",
+        "Enlarge a photo",
+        f"The photo was shrunk to {width} × {height} pixels and enlarged {scale} times. The PSNR "
+        f"is {before:.2f} dB with bicubic interpolation and {after:.2f} dB with `fwnet.upscale`, "
+        f"which took {seconds:.1f} seconds. For a file: `fwnet upscale small.png large.png`.",
         _before_and_after({"bicubic": bicubic, "fwnet.upscale": enlarged}),
     )
 
@@ -339,11 +341,15 @@ def _synthetic(rows: int) -> tuple[Tensor, Tensor]:
     return data.signals, data.dictionary
 
 
+def _with_code(text: str) -> str:
+    return re.sub(r"`(.+?)`", r"<code>\1</code>", html.escape(text))
+
+
 def _page(sections: list[Section]) -> str:
     """Return the page with everything in it; it loads no other files."""
     body = "".join(
-        f"<h2>{html.escape(one.title)}</h2>\n<p>{html.escape(one.text)}</p>\n{one.body}\n"
+        f"<h2>{html.escape(one.title)}</h2>\n<p>{_with_code(one.text)}</p>\n{one.body}\n"
         for one in sections
     )
-    lead = f"Lp-norm constrained coding, version {fwnet.__version__}"
+    lead = f"What fwnet {fwnet.__version__} does, computed on this machine just now."
     return page("fwnet demo", "fwnet", lead, body)

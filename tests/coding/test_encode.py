@@ -114,6 +114,21 @@ def test_certificates(folder, dictionary):
     assert records["num_steps"].max() > 0
 
 
+def test_the_relative_error_is_the_mean_over_the_rows(folder, dictionary):
+    data = np.load(folder / "data.npy")
+    data[3] = 0.0  # has no relative error
+    data[4] *= 1e-25  # whose square is 0 in float32
+    np.save(folder / "data.npy", data)
+    report = encode(folder, certificates=folder / "why.npy")
+    rows, codes = data.astype(float), np.load(folder / "codes.npy").astype(float)
+    norms = np.linalg.norm(rows, axis=1)
+    norms[3] = np.nan
+    errors = np.linalg.norm(rows - codes @ dictionary.T, axis=1) / norms
+    found = np.load(folder / "why.npy")["relative_error"]
+    np.testing.assert_allclose(found, errors, rtol=1e-4, atol=1e-6)
+    assert report.relative_error == pytest.approx(np.nanmean(errors), rel=1e-4)
+
+
 def test_rows_that_are_not_certified_are_counted(folder, monkeypatch):
     data = np.load(folder / "data.npy")
     data[:3] = 0.0  # whose code needs no step

@@ -1,6 +1,7 @@
 """`encode_folder`: codes of many files, whatever dies on the way."""
 
 import json
+from pathlib import Path
 
 import fsspec
 import numpy as np
@@ -74,6 +75,17 @@ def test_every_file_becomes_a_file_of_the_same_name(folder):
         np.testing.assert_array_equal(np.load(f"codes/{name}.npy"), np.load("one.npy"))
         np.testing.assert_array_equal(np.load(f"why/{name}.npy"), np.load("c.npy"))
     assert {*contents(folder / "codes")} == {"a.npy", "b.npy", "more/a.npy", "_manifest.json"}
+
+
+def test_the_mean_error_is_that_of_all_rows(folder):
+    data = np.load("data/b.npy")
+    data[0], data[1] = 0.0, np.nan  # have no relative error
+    np.save("data/b.npy", data)
+    report = encode_folder("data", "codes", certificates="why", shard_rows=8, **SETTINGS)
+    records = [np.load(path) for path in Path("why").rglob("*.npy")]
+    errors = np.concatenate(records)["relative_error"]
+    assert np.isnan(errors).sum() == 2
+    assert report.relative_error == pytest.approx(np.nanmean(errors))
 
 
 def test_a_pattern_chooses_files(folder):

@@ -343,7 +343,9 @@ class TestBadInput:
 
     def test_types(self):
         x, dictionary = gaussian(2)
-        with pytest.raises(TypeError, match="x must be a tensor, got ndarray"):
+        with pytest.raises(
+            TypeError, match=r"x must be a tensor, got ndarray: convert it with torch\.tensor"
+        ):
             solve(x.numpy(), dictionary, LpBall(1.3))
         with pytest.raises(TypeError, match="float32 or float64, got"):
             solve(x.long(), dictionary, LpBall(1.3))

@@ -188,7 +188,7 @@ def _learn_tab(gr: Any) -> None:
     )
     with gr.Row():
         true_p = gr.Slider(1.1, 3, 1.3, step=0.1, label="True p")
-        first_p = gr.Slider(1.1, 3, 2, step=0.1, label="First p of the network")
+        first_p = gr.Slider(1.1, 3, 2, step=0.1, label="Initial p of the network")
     start = gr.Button("Learn", variant="primary")
     figure, words = gr.HTML(elem_classes="figure"), gr.Markdown()
     _on(start.click, learn, [true_p, first_p], [figure, words], show_progress="hidden")

@@ -42,25 +42,34 @@ app = typer.Typer(
     epilog="Start with [bold]fwnet demo[/bold]: it takes one to three minutes and needs no data.",
 )
 train = typer.Typer(cls=Group, no_args_is_help=True, help="Train a network on your own data.")
-app.command(cls=Command)(demo.demo)
-app.command(cls=Command)(app_command.app)
-app.command(cls=Command)(bench.bench)
-app.command(cls=Command, epilog=encode.NOTES)(encode.encode)
-app.command(cls=Command, epilog=explore.NOTES)(explore.explore)
+TOUR, IMAGES, CODES, NETWORKS, MEASURE = "Look around", "Images", "Codes", "Networks", "Measure"
+
+app.command(cls=Command, rich_help_panel=TOUR)(demo.demo)
+app.command(cls=Command, rich_help_panel=TOUR)(app_command.app)
 train.command("coder", cls=Command, epilog=train_coder.NOTES)(train_coder.train_coder_command)
 for kind in RESTORATIONS.values():
     notes, train_notes = kind.notes + images.NOTES, kind.train_notes + train_images.NOTES
-    app.command(kind.name, cls=Command, help=kind.help, epilog=notes, no_args_is_help=True)(
-        images.restoration_command(kind)
-    )
+    app.command(
+        kind.name,
+        cls=Command,
+        help=kind.help,
+        epilog=notes,
+        no_args_is_help=True,
+        rich_help_panel=IMAGES,
+    )(images.restoration_command(kind))
     train.command(kind.name, cls=Command, epilog=train_notes.replace("TASK", kind.name))(
         train_images.training_command_for(kind)
     )
 train.command("noise", cls=Command, epilog=train_noise.NOTES)(train_noise.train_noise)
-app.command(cls=Command, epilog=reproduce.NOTES)(reproduce.reproduce)
-app.command(cls=Command)(models.models)
-app.command(cls=Command, epilog=export.NOTES, no_args_is_help=True)(export.export)
-app.add_typer(train, name="train")
+app.command(cls=Command, epilog=encode.NOTES, rich_help_panel=CODES)(encode.encode)
+app.command(cls=Command, epilog=explore.NOTES, rich_help_panel=CODES)(explore.explore)
+app.command(cls=Command, rich_help_panel=NETWORKS)(models.models)
+app.add_typer(train, name="train", rich_help_panel=NETWORKS)
+app.command(cls=Command, epilog=export.NOTES, no_args_is_help=True, rich_help_panel=NETWORKS)(
+    export.export
+)
+app.command(cls=Command, rich_help_panel=MEASURE)(bench.bench)
+app.command(cls=Command, epilog=reproduce.NOTES, rich_help_panel=MEASURE)(reproduce.reproduce)
 
 
 def main() -> None:

@@ -55,6 +55,7 @@ def bench(
     if name is None:
         for key, (_, what) in BENCHMARKS.items():
             console.print(f"[bold]{key:12}[/bold] {what}", highlight=False)
+        console.print("\nfwnet bench NAME runs one, with --quick in small sizes.", highlight=False)
         return
     if name not in BENCHMARKS:
         expected = f"expected one of {', '.join(BENCHMARKS)}, got {name!r}"

@@ -78,7 +78,8 @@ class Group(Plain, TyperGroup):
             code = error.exit_code
             faults: Any = getattr(error.__cause__, "errors", list)()  # of pydantic, in new versions
             got = f", got {faults[0]['input']!r}" if faults else ""
-            if words := " ".join(error.format_message().split()).rstrip("."):
+            message = error.format_message().removeprefix("Invalid value: ")
+            if words := " ".join(message.split()).rstrip("."):
                 see = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
                 say(f"Error: {words}{got}{see}")
         sys.exit(code)

@@ -104,7 +104,8 @@ class EncodeOptions:
         "Also write a .npy file (a folder of them, if the codes go into a folder) with one record "
         "per row: gap (the duality gap), norm_gap (a bound on how far the norm is above the least "
         "norm of an optimal code; NaN with --set simplex), status_code (0: certified; -2: the row "
-        "is not finite; others: fwnet.solvers.Status) and num_steps. Not with --model.",
+        "is not finite; others: fwnet.solvers.Status), num_steps and relative_error "
+        "(‖x − Dz‖ / ‖x‖). Not with --model.",
         shown="no file",
         metavar="PATH",
     )
@@ -154,9 +155,9 @@ def _encode(
     address: str | None,
     **options: Any,
 ) -> None:
-    """Encode each row x of a file, or of many, with a dictionary D or with a trained network.
+    """Encode the rows of a file, or of many files, with a dictionary or a trained network.
 
-    The code z minimizes ½‖x − Dz‖² subject to ‖z‖_p ≤ radius, or on another --set.
+    The code z of a row x minimizes ½‖x − Dz‖² subject to ‖z‖_p ≤ radius, or on another --set.
     """
     from fwnet.coding import encode_file, encode_folder
 
@@ -197,7 +198,7 @@ encode = with_parameters(_encode, "encode", PARAMETERS)
 
 
 def _print_report(report: "EncodeReport") -> None:
-    """Print what is certified, how long it took and where the codes are."""
+    """Print what is certified, how close codes are, how long it took and where they are."""
     resumed = f", {report.rows_resumed:,} of them from before" if report.rows_resumed else ""
     files = f" in {report.files:,} files" if report.files > 1 else ""
     coded = report.rows > report.rows_resumed
@@ -205,10 +206,13 @@ def _print_report(report: "EncodeReport") -> None:
     gaps = f"largest gap {report.largest_gap:.2e} (allowed: --tol times ½‖x‖² of the row)"
     if not math.isnan(report.largest_norm_gap):
         gaps += f", largest norm gap {report.largest_norm_gap:.2e}"
+    error = f"relative error ‖x − Dz‖ / ‖x‖: {report.relative_error:.3g} (mean of the rows)"
+    has_error = not math.isnan(report.relative_error)
     lines = [
         f"{report.rows:,} rows{files}{resumed}",
         *(f"{count:,} {words}" for words, count in report.counts.items()),
         *([gaps] if report.certifies else []),
+        *([error] if has_error else []),
         f"{report.seconds:.1f} s{speed}",
         f"written to {report.output}",
     ]

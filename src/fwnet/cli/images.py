@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 NOTES = """
 Folders are searched with their subfolders. If OUT is a folder, each result gets the name of its \
-input, in the same subfolder: photos/a/1.png of the input photos/ becomes OUT/a/1.png or, if there \
-are several inputs, OUT/photos/a/1.png. \
+input, in the same subfolder: with the input photos/, photos/a/1.png becomes OUT/a/1.png. With \
+several inputs it becomes OUT/photos/a/1.png. \
 Formats that cannot be written (HEIC, AVIF, GIF) become .png: a.heic becomes a.png, or a.heic.png \
 if another input becomes a.png. JPEG files are written with quality 95. A TIFF keeps all its pages \
 if the result is a TIFF; otherwise the first is used. HEIC needs pillow-heif: \
 pip install '.\\[heif]' in the clone.
 
-Files of a folder that are not images are listed in one line and skipped. An image that cannot be \
-read is reported and skipped, as is one whose result exists already (without --force or \
---skip-existing) or would replace that of another input; the exit code is then 2. Camera raw files \
-are not supported.
+Files of a folder that are not images are skipped, and named in one line. An image that cannot be \
+read is reported, and so is one whose result exists already (without --force or --skip-existing) \
+or would replace that of another input; the others are processed, and the exit code is 2. Camera \
+raw files are not supported.
 
 IN and OUT may be URLs that fsspec knows, such as s3://bucket/photos; OUT is then a folder.
 

@@ -98,7 +98,8 @@ def train_coder_command(
     if report.validation_error is not None:
         lines.append(
             f"validation error {report.validation_error:.4g} after epoch "
-            f"{report.training.best_epoch}; codes of zeros have {report.zero_error:.4g}"
+            f"{report.training.best_epoch} (mean of ‖z − ẑ‖²); zeros in place of codes would have "
+            f"{report.zero_error:.4g}"
         )
         if report.validation_error > report.zero_error:
             say(f"Warning: the codes are worse than zeros. {TRAIN_LONGER}")

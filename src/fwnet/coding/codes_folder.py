@@ -164,6 +164,7 @@ def _checked_record(record: Any) -> dict[str, Any]:
     """Return the record of a range; raise unless it has what `CodeRange` writes."""
     _ = int(record["rows"]), float(record["largest_gap"]), float(record["largest_norm_gap"])
     _ = [int(count) for count in record["counts"].values()]
+    _, _ = map(float, record["sum_of_errors"])
     if "first_bad_row" in record:
         _ = int(record["first_bad_row"]), int(record["counts"][BAD_WORDS])
     return dict(record)

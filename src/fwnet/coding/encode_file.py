@@ -43,6 +43,7 @@ class EncodeReport:
         rows_resumed: Number of rows that an earlier run had coded.
         largest_gap: Largest `gap` of a row; see `fwnet.Solution`.
         largest_norm_gap: Largest `norm_gap` of a row; NaN for sets other than Lp balls.
+        relative_error: Mean of ‖x − Dz‖ / ‖x‖ over the rows x ≠ 0; NaN for codes of a network.
         counts: Number of rows by status, in words.
         seconds: Duration of this run.
         certifies: Whether codes have certificates; those of a network do not.
@@ -51,8 +52,8 @@ class EncodeReport:
     >>> import fwnet, numpy as np
     >>> np.save("data.npy", np.random.default_rng(0).standard_normal((100, 8)))
     >>> report = fwnet.coding.encode_file("data.npy", "codes.npy", p=1.3, radius=0.5)
-    >>> report.rows, report.largest_gap < 1e-8
-    (100, True)
+    >>> report.rows, report.largest_gap < 1e-8, round(report.relative_error, 2)
+    (100, True, 0.86)
     """
 
     output: Path | str
@@ -60,6 +61,7 @@ class EncodeReport:
     rows_resumed: int
     largest_gap: float
     largest_norm_gap: float
+    relative_error: float
     counts: dict[str, int]
     seconds: float
     certifies: bool = True
@@ -116,7 +118,8 @@ def encode_file(
             dictionary. Its codes have no certificates.
         tol: Tolerance of the certificate; see `fwnet.solve`.
         device: Where to compute; "auto" means CUDA if present, else the CPU.
-        certificates: A .npy file for one record per row: gap, norm_gap, status_code, num_steps.
+        certificates: A .npy file for one record per row: gap, norm_gap, status_code, num_steps and
+            relative_error.
         columns: Columns of a .parquet file that make the signal, as names or patterns such as
             "x*". Default: all but those to keep.
         keep: Columns of a .parquet file that are copied to the output, which must be .parquet too.

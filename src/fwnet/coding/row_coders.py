@@ -1,6 +1,7 @@
 """Code the rows of a file with the certified solver or with a trained network."""
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from fwnet.coding.chunks import to_tensor
 from fwnet.coding.row_files import EncodeError
@@ -18,7 +20,13 @@ from fwnet.solvers import Progress, Status, solve
 
 # Stored for every row in addition to its code; the words of a status are `Status(code).words`.
 CERTIFICATE = np.dtype(
-    [("gap", "<f8"), ("norm_gap", "<f8"), ("status_code", "i1"), ("num_steps", "<i4")]
+    [
+        ("gap", "<f8"),
+        ("norm_gap", "<f8"),
+        ("status_code", "i1"),
+        ("num_steps", "<i4"),
+        ("relative_error", "<f8"),  # ‖x − Dz‖ / ‖x‖; NaN for x = 0 and for codes of a network
+    ]
 )
 FROM_NETWORK = -1
 BAD_ROW = -2  # with NaN, infinite or missing values
@@ -48,7 +56,7 @@ class RowCoder:
         good = np.isfinite(rows).all(axis=1)
         if good.all():
             return self.code(rows, lambda _: None)
-        records = np.full(len(rows), np.array((np.nan, np.nan, BAD_ROW, 0), CERTIFICATE))
+        records = np.full(len(rows), np.array((np.nan, np.nan, BAD_ROW, 0, np.nan), CERTIFICATE))
         codes = np.full((len(rows), self.num_atoms), np.nan, rows.dtype)
         if good.any():
             some, records[good] = self.code(rows[good], lambda _: None)
@@ -57,12 +65,13 @@ class RowCoder:
         return codes, records
 
     def summary(self, records: np.ndarray) -> dict[str, Any]:
-        """Return the largest gaps of records, and how many rows have which status, in words."""
+        """Return the largest gaps, a sum of errors, and how many rows have which status."""
         statuses, counts = np.unique(records["status_code"], return_counts=True)
         words = [BAD_WORDS if status == BAD_ROW else self.words(status) for status in statuses]
         return {
             "largest_gap": _largest(records["gap"]),
             "largest_norm_gap": _largest(records["norm_gap"]),
+            "sum_of_errors": _sum_of_errors(records["relative_error"]),
             "counts": dict(zip(words, counts.tolist(), strict=True)),
         }
 
@@ -73,9 +82,11 @@ def merged(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     for part in parts:
         counts.update(part["counts"])
+    rows, total = map(sum, zip(*(part["sum_of_errors"] for part in parts), strict=True))
     return {
         "largest_gap": _largest(part["largest_gap"] for part in parts),
         "largest_norm_gap": _largest(part["largest_norm_gap"] for part in parts),
+        "relative_error": total / rows if rows else math.nan,
         "counts": dict(counts.most_common()),
     }
 
@@ -83,6 +94,12 @@ def merged(summaries: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def _largest(values: Iterable[float]) -> float:
     """Return the largest value that is a number; NaN if there is none."""
     return float(np.fmax.reduce([*values], initial=np.nan))
+
+
+def _sum_of_errors(errors: np.ndarray) -> tuple[int, float]:
+    """Return how many errors are numbers, and their sum."""
+    errors = errors[~np.isnan(errors)]
+    return len(errors), float(errors.sum())
 
 
 def solver_coder(
@@ -110,8 +127,9 @@ def solver_coder(
         x = to_tensor(rows, matrix.dtype, device)
         solution = solve(x, atoms, convex_set, tol=tol, callback=report, warn=False)
         records = np.empty(len(rows), CERTIFICATE)
-        for name in CERTIFICATE.names or ():
+        for name in ("gap", "norm_gap", "status_code", "num_steps"):
             records[name] = getattr(solution, name).cpu().numpy()
+        records["relative_error"] = _relative_error(x, solution.code @ atoms.T).cpu().numpy()
         return solution.code.cpu().numpy(), records
 
     identity = {
@@ -122,6 +140,14 @@ def solver_coder(
         "tol": repr(tol),
     }
     return RowCoder(matrix.shape[1], identity, code, lambda status: Status(status).words)
+
+
+def _relative_error(x: Tensor, rebuilt: Tensor) -> Tensor:
+    """‖x − Dz‖ / ‖x‖ of every row; NaN for x = 0."""
+    scale = x.abs().amax(-1, keepdim=True)  # no square overflows
+    norm = torch.linalg.vector_norm
+    errors: Tensor = norm((x - rebuilt) / scale, dim=-1) / norm(x / scale, dim=-1)
+    return errors
 
 
 def network_coder(network: SignalModel, path: Path, digest: str, device: torch.device) -> RowCoder:
@@ -148,7 +174,7 @@ def network_coder(network: SignalModel, path: Path, digest: str, device: torch.d
                 f"the first has entries of up to {np.abs(rows[int(bad[0])]).max():.3g}"
             )
         progress(len(rows))
-        record = np.array((np.nan, np.nan, FROM_NETWORK, 0), CERTIFICATE)
+        record = np.array((np.nan, np.nan, FROM_NETWORK, 0, np.nan), CERTIFICATE)
         return codes.cpu().numpy(), np.full(len(rows), record)
 
     probe, _ = code(np.zeros((1, network.num_features), np.float32), lambda _: None)

@@ -39,7 +39,7 @@ def recommendation(found: Exploration) -> list[str]:
             f"entries best and explain {explained:.0%} of their variance; they have {kind}."
         )
     wide = [doubt for doubt in ball.doubts if "may be anything" in doubt]
-    closely = " They do not tell more closely: other balls of this range serve as well."
+    closely = " They do not tell more closely: any ball in this range does about as well."
     lines.append(
         f"For this dictionary the data allow p from {low_p:.2f} to {high_p:.2f} and a radius from "
         f"{low:.3g} to {high:.3g}.{closely if wide else ''}"
@@ -56,22 +56,22 @@ def recommendation(found: Exploration) -> list[str]:
         )
     if found.normalized:
         lines.append(
-            f"Norms of the signals are between {found.norms[0]:.3g} and {found.norms[1]:.3g} (10th "
-            "and 90th percentile). Every signal was divided by its norm; divide yours as well: the "
-            "page says how, under Next."
+            f"The norms of the signals differ: from {found.norms[0]:.3g} to {found.norms[1]:.3g} "
+            "(10th and 90th percentile). So every signal was divided by its norm. Do the same "
+            "before you code them; the page says how, under Next."
         )
     others = [doubt for doubt in ball.doubts if doubt not in wide]
     lines += [f"Doubt: {doubt}." for doubt in others]
     if others and ball.error < ball.variance:
         lines.append(
-            "With a doubt, p and radius still predict held-out entries best, but do not read p as "
-            "a property of the data (docs/learning_p.md, Doubts)."
+            "In spite of a doubt, this p and radius predict held-out entries best. But do not read "
+            "p as a property of the data (docs/learning_p.md, Doubts)."
         )
     sparse, best = (
         min(cells, key=lambda cell: cell.error)
         for cells in ([cell for cell in found.cells if cell.p == 1], found.cells)
     )
-    if ball.p >= 1.05 and sparse.error <= 1.1 * best.error:
+    if ball.p >= 1.05 and sparse.error <= 1.1 * best.error and sparse.nonzeros < 0.5:
         lines.append(
             f"p = 1 with radius {sparse.radius:.3g} is within 10 % of the best error and uses only "
             f"{sparse.nonzeros:.0%} of the atoms per signal: take it if you want sparse codes."
@@ -126,7 +126,7 @@ def _heat_map(found: Exploration, name: str, title: str) -> str:
     axis.imshow(table, norm=norm, cmap="viridis_r", aspect="auto")
     for (row, column), value in np.ndenumerate(table):
         color = "#111111" if norm(value) < 0.55 else "#ffffff"
-        text = f"{value:.0%}" if not logs else f"{value:.2g}"
+        text = f"{value:.2f}" if logs else f"{value:.0%}"
         axis.text(column, row, text, ha="center", va="center", color=color, fontsize=9)
     row, column = divmod(found.cells.index(found.recommended), num_radii)
     axis.plot(column, row, "o", markersize=30, markerfacecolor="none", markeredgecolor="#d62728")
@@ -144,7 +144,7 @@ def _heat_map(found: Exploration, name: str, title: str) -> str:
 
 
 def _table(found: Exploration) -> str:
-    heads = ("p", "radius", "held-out error", "nonzeros", "ball binds", "certified")
+    heads = ("p", "radius", "held-out error", "nonzeros", "ball too small", "certified")
     lines = ["<tr>" + "".join(f"<th>{head}" for head in heads)]
     for p in sorted({cell.p for cell in found.cells}):
         best = min((cell for cell in found.cells if cell.p == p), key=lambda cell: cell.error)
@@ -152,10 +152,14 @@ def _table(found: Exploration) -> str:
         best = found.recommended if here else best
         lines.append(
             f"<tr{' style=font-weight:bold' * here}><td>{label_of(round(p, 2))}"
-            f"<td>{best.radius:.3g}<td>{best.error:.3g}"
+            f"<td>{best.radius:.3g}<td>{best.error:.3f}"
             f"<td>{best.nonzeros:.0%}<td>{best.binds:.0%}<td>{best.certified:.0%}"
         )
-    return f"<table>{''.join(lines)}</table><p>Bold: the p and the radius named above.</p>"
+    about = (
+        "Bold: the p and the radius named above. Ball too small: the signals that no code in the "
+        "ball rebuilds exactly. That is meant to be so: the rest is treated as noise."
+    )
+    return f"<table>{''.join(lines)}</table><p>{about}</p>"
 
 
 def _next(found: Exploration, saved: Path | None) -> str:
@@ -163,7 +167,10 @@ def _next(found: Exploration, saved: Path | None) -> str:
     dictionary = found.given or saved
     if dictionary is None:
         dictionary = Path("D.npy")
-        parts.append(f"<p>Run this again with --save-dictionary {dictionary}.</p>")
+        parts.append(
+            "<p>Run the same command again with these options, which keep the dictionary:</p>"
+            + _code(f"--save-dictionary {dictionary} --force")
+        )
     if found.normalized or found.num_left_out:
         rows = Path("prepared.npy")
         parts.append(f"<p>Prepare the rows in Python:</p>{_code(_preparation(found, rows))}")

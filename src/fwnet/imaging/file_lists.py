@@ -107,7 +107,8 @@ def _skipped_line(skipped: list[Path]) -> str:
     more = len(skipped) - NAMES_SHOWN
     names += f" and {more} more" if more > 0 else ""
     hint = f" ({RAW_PROBLEM})" if any(map(is_raw_suffix, skipped)) else ""
-    return f"{files_in_words(len(skipped))} skipped: {names}{hint}."
+    kind = "not an image" if len(skipped) == 1 else "not images"
+    return f"{files_in_words(len(skipped))} skipped, {kind}: {names}{hint}."
 
 
 def files_in_words(count: int) -> str:

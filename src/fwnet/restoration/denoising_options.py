@@ -7,22 +7,22 @@ from fwnet.errors import FwnetError
 from fwnet.restoration.option import option
 
 NOTES = """
-[bold]fwnet denoise photo.jpg clean.png[/bold]             the noise is estimated
+[bold]fwnet denoise photo.jpg clean.png[/bold]                 noise estimated
 
-[bold]fwnet denoise photo.jpg clean.png --sigma 25[/bold]  known noise
+[bold]fwnet denoise photo.jpg clean.png --sigma 25[/bold]      noise known
 
-[bold]fwnet denoise photo.jpg strip.png --preview[/bold]   which strength looks best?
+[bold]fwnet denoise photo.jpg strip.png --preview[/bold]       which strength looks best?
 
-[bold]fwnet denoise photo.jpg clean.png --strength 0.5[/bold]   keep more of the grain
+[bold]fwnet denoise photo.jpg clean.png --strength 0.5[/bold]  more grain kept
 
-[bold]fwnet denoise photo.jpg clean.png --fast[/bold]      smaller networks, which are faster
+[bold]fwnet denoise photo.jpg clean.png --fast[/bold]          smaller networks
 
-[bold]fwnet denoise photos/ clean/ --compare[/bold]        a folder, with comparisons
+[bold]fwnet denoise photos/ clean/ --compare[/bold]            a folder, with comparisons
 
-[bold]fwnet denoise 'scans/*.tif' logo.png clean/[/bold]   several files into a folder
+[bold]fwnet denoise 'scans/*.tif' logo.png clean/[/bold]       several files into a folder
 
-The level is found for the noise of cameras and JPEG files too (docs/real_photos.md). A photo \
-without visible noise is nearly unchanged.
+The noise level is also found for photos of cameras and for JPEG files (docs/real_photos.md). A \
+photo without visible noise stays nearly as it is.
 
 The size is kept. Bits per channel, transparency, EXIF, color profile and dots per inch are kept \
 where the output format can store them.

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from fwnet.restoration.option import option
 
 NOTES = """
-[bold]fwnet upscale small.png large.png[/bold]             3 times the height and width
+[bold]fwnet upscale small.png large.png[/bold]            3 times the height and width
 
-[bold]fwnet upscale small.jpg large.png --scale 4[/bold]   4 times
+[bold]fwnet upscale small.jpg large.png --scale 4[/bold]  4 times
 
-[bold]fwnet upscale photos/ large/ --compare[/bold]        a folder, with comparisons
+[bold]fwnet upscale photos/ large/ --compare[/bold]       a folder, with comparisons
 
-[bold]fwnet upscale 'scans/*.tif' logo.png large/[/bold]   several files into a folder
+[bold]fwnet upscale 'scans/*.tif' logo.png large/[/bold]  several files into a folder
 
 The network enlarges the brightness of an image (luma, Y of YCbCr). Colors and transparency are \
 enlarged bicubically. Bits per channel, EXIF and color profile are kept where the output format \
