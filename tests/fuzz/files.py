@@ -507,7 +507,11 @@ def checkpoints(case: tuple) -> Tried:
     st.tuples(
         edits, st.lists(st.tuples(st.integers(0, 40), odd_json), max_size=2), st.integers(0, 9)
     ),
-    kept=[([Edit("a part twice", 0, 7)], [], 1), ([], [(1, None)], 0)],
+    kept=[
+        ([Edit("a part twice", 0, 7)], [], 1),
+        ([], [(1, None)], 0),
+        ([Edit("cut short", 156, 0)], [], 8),  # codes that are finished, damaged later
+    ],
     examples=12,
     needs=["fwnet.coding"],
 )
