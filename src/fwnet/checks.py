@@ -1,8 +1,9 @@
 """Checks of arguments that every room needs."""
 
 import difflib
-import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -36,12 +37,8 @@ def check_integer(name: str, value: Any, least: int = 1, most: int = LARGEST_INT
 
     NumPy's integers are accepted; True and 2.0 are not.
     """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = least - 1
-    is_bool = isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool
-    if is_bool or number < least:
+    number = int(value) if isinstance(value, Integral) else least - 1
+    if isinstance(value, bool) or number < least:
         raise ValueError(f"{name} must be an integer >= {least}, got {value!r}")
     if number > most:
         raise ValueError(f"{name} must be an integer <= {most}, got {value!r}")
@@ -58,13 +55,28 @@ def check_num_layers(value: Any, least: int = 1) -> int:
     return check_integer("num_layers", value, least, MOST_LAYERS)
 
 
-def check_number(name: str, value: Any) -> None:
-    """Raise if a number is an integer that torch does not know; as a float it does."""
-    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+def check_number(name: str, value: Any, *, or_tensor: bool = False) -> None:
+    """Raise unless `value` is a real number that torch knows, or a tensor if that is allowed."""
+    if or_tensor and isinstance(value, Tensor):
+        return
+    if isinstance(value, bool | Fraction) or not isinstance(value, Real):
+        expected = "a float or a 0-dim tensor" if or_tensor else "a number"
+        raise TypeError(f"{name} must be {expected}, got {type(value).__name__}")
+    if isinstance(value, Integral) and abs(int(value)) > LARGEST_INTEGER:
         raise ValueError(f"{name} must be a float or have 64 bits, got {value!r}")
+
+
+def check_list(name: str, value: Any) -> None:
+    """Raise unless `value` is a list or a tuple, or a tensor or array with one axis."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    if not is_list and getattr(value, "ndim", 0) != 1:
+        raise TypeError(f"{name} must be a list, got {type(value).__name__}")
 
 
 def check_tolerance(name: str, value: float | None) -> None:
     """Raise unless a tolerance is None or in (0, 1)."""
-    if value is not None and not 0 < value < 1:
+    if value is None:
+        return
+    check_number(name, value)
+    if not 0 < value < 1:
         raise ValueError(f"{name} must be in (0, 1), got {value!r}")

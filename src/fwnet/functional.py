@@ -1,7 +1,6 @@
 """The mathematics of the paper as pure tensor functions: no state, no parameters."""
 
 import math
-from numbers import Real
 from typing import overload
 
 import torch
@@ -184,9 +183,12 @@ def soft_threshold(u: Tensor, threshold: float | Tensor) -> Tensor:
     tensor([-2., -0.,  1.])
     """
     check_tensor("u", u)
-    check_number("threshold", threshold)
-    if not isinstance(threshold, Tensor) and not threshold >= 0:
-        raise ValueError(f"threshold must be >= 0, got {threshold!r}")
+    if isinstance(threshold, Tensor):
+        check_tensor("threshold", threshold)
+    else:
+        check_number("threshold", threshold)
+        if not threshold >= 0:
+            raise ValueError(f"threshold must be >= 0, got {threshold!r}")
     return u.sign() * (u.abs() - threshold).clamp(min=0)
 
 
@@ -265,12 +267,9 @@ def _is_readable(name: str, value: object) -> bool:
 
     In torch's anomaly mode, which is for finding mistakes, a tensor is read as well.
     """
-    is_bool = isinstance(value, bool)
-    if isinstance(value, Real) and not is_bool:
-        check_number(name, value)
-        return True
     if not isinstance(value, Tensor):
-        raise TypeError(f"{name} must be a float or a 0-dim tensor, got {type(value).__name__}")
+        check_number(name, value, or_tensor=True)
+        return True
     if value.ndim != 0:
         raise ValueError(
             f"{name} must be a float or a 0-dim tensor, got a tensor of shape {tuple(value.shape)}"

@@ -19,7 +19,7 @@ def choose_device(device: str | torch.device | None = None) -> torch.device:
     try:
         chosen = torch.device(device)
         torch.empty(0, device=chosen)
-    except (RuntimeError, AssertionError, TypeError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, TypeError, ValueError, NotImplementedError) as error:
         kind = str(device).partition(":")[0]
         if kind in ("cuda", "mps"):
             raise FwnetError(f"no device {device} is available here; the CPU is cpu") from error

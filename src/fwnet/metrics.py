@@ -8,6 +8,7 @@ from fwnet.hardware import widest_dtype
 
 __all__ = ["as_displayed", "code_error", "error_rate", "psnr", "shave", "ssim"]
 
+SSIM_WINDOW = 11  # pixels: 3.5 standard deviations to each side
 SAME_SHAPE = "images must have the shape of the clean ones"
 
 
@@ -35,6 +36,8 @@ def error_rate(scores: Tensor, labels: Tensor) -> Tensor:
     """
     check_tensor("scores", scores)
     check_tensor("labels", labels, floating_point=False)
+    if not scores.numel():
+        raise ValueError(f"expected at least one score, got shape {tuple(scores.shape)}")
     _check_same("labels must have the shape of scores[..., 0]", labels.shape, scores.shape[:-1])
     return (scores.argmax(-1) != labels).to(widest_dtype(scores.device)).mean()
 
@@ -73,7 +76,12 @@ def ssim(image: Tensor, clean: Tensor) -> Tensor:
         raise ValueError(
             f"images must have shape (batch, channel, height, width), got {tuple(image.shape)}"
         )
-    pairs = zip(image.cpu().double().clamp(0, 1).numpy(), clean.cpu().double().numpy(), strict=True)
+    if min(image.shape[2:]) < SSIM_WINDOW:
+        raise ValueError(
+            f"images must have {SSIM_WINDOW} pixels along each side, got {tuple(image.shape)}"
+        )
+    image, clean = (one.detach().cpu().double() for one in (image, clean))
+    pairs = zip(image.clamp(0, 1).numpy(), clean.numpy(), strict=True)
     values = [
         structural_similarity(
             ours,
@@ -108,6 +116,8 @@ def shave(image: Tensor, border: int) -> Tensor:
     torch.Size([1, 3, 12, 22])
     """
     check_tensor("image", image, floating_point=False)
+    if image.ndim < 2:
+        raise ValueError(f"image must have shape (..., h, w), got {tuple(image.shape)}")
     height, width = image.shape[-2:]
     if not isinstance(border, int):
         raise TypeError(f"border must be an integer, got {type(border).__name__}")
@@ -122,6 +132,8 @@ def _check_shape(rule: str, found: Tensor, expected: Tensor) -> None:
     """Raise unless two tensors have the same shape, which the rule words."""
     check_tensor("the first argument", found)
     check_tensor("the second argument", expected)
+    if not expected.numel():
+        raise ValueError(f"expected at least one value, got shape {tuple(expected.shape)}")
     _check_same(rule, found.shape, expected.shape)
 
 

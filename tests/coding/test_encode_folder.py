@@ -39,9 +39,27 @@ def table(folder):
     return x
 
 
+DAMAGES = {
+    "codes/b.npy": lambda path: path.unlink(),
+    "codes/a.npy": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "codes/more/a.npy": lambda path: path.write_bytes(b""),
+    "why/a.npy": lambda path: path.unlink(),
+}
+
+
 def contents(place):
     files = {path.relative_to(place): path for path in place.rglob("*") if path.is_file()}
     return {str(name): path.read_bytes() for name, path in files.items()}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_codes_that_are_lost_or_cut_are_made_again(folder, name):
+    options = {"certificates": "why", **SETTINGS}
+    encode_folder("data", "codes", **options)
+    whole = contents(folder)
+    DAMAGES[name](folder / name)
+    assert encode_folder("data", "codes", resume=True, **options).rows_resumed < 42
+    assert contents(folder) == whole
 
 
 class Stops(OneProcess):

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
+KEPT = 3  # cases of each failure
 ON_GPUS = ("pool_p-triton", "large")  # others are tested on a CPU
 STUCK = 300  # seconds after which a process that reports nothing is ended
 
@@ -178,6 +179,9 @@ def work(target: Any, seconds: float, output: Path, seed: int) -> None:
             if key not in failures:
                 text = "".join(traceback.format_exception(error))[-3000:]
                 failures[key] = {"case": repr(case), "error": text, "seed": seed, "times": 0}
+                failures[key]["more"] = []
+            elif len(failures[key]["more"]) < KEPT:  # one line may fail for several reasons
+                failures[key]["more"].append([repr(case), str(error)[:300]])
             failures[key]["times"] += 1
         line["examples"] += 1
         line["slowest"] = max(line["slowest"], clock() - started)

@@ -108,7 +108,24 @@ def prepared() -> Iterator[Path]:
 
 
 def run(arguments: list[str]) -> tuple[int, str]:
-    """Run a command in this process; raise for a traceback or an exit code of its own."""
+    """Run a command in this process; raise for a traceback or an exit code of its own.
+
+    What was there before must be there afterwards, unless --force allows to replace it.
+    """
+    before = _contents()
+    result = _run(arguments)
+    if "--force" not in arguments:
+        now = _contents()
+        changed = [str(path) for path in before if before[path] != now.get(path)]
+        assert not changed, f"changed or lost: {changed}"
+    return result
+
+
+def _contents() -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
+def _run(arguments: list[str]) -> tuple[int, str]:
     from typer.testing import CliRunner
 
     from fwnet.cli import app

@@ -106,7 +106,10 @@ def array(name: str) -> bytes:
 def npy_files(case: tuple) -> Tried:
     """Files of arrays, damaged."""
     name, changes = case
-    outcome = read(edited(array(name), changes), "x.npy", read_rows)
+    content = edited(array(name), changes)
+    outcome = read(content, "x.npy", read_rows)
+    readable = name in ("floats", "float32, by columns", "integers", "booleans")
+    assert content != array(name) or (outcome == "read") == readable
     return Tried(f".npy of {name}" if not changes else f".npy: {named(changes)}", outcome)
 
 
@@ -176,7 +179,10 @@ TABLES = ["floats", "texts", "lists", "no rows", "large integers", "dates", "not
 def parquet_files(case: tuple) -> Tried:
     """Tables, damaged."""
     name, changes = case
-    outcome = read(edited(table(name), changes), "x.parquet", read_rows)
+    content = edited(table(name), changes)
+    outcome = read(content, "x.parquet", read_rows)
+    readable = name in ("floats", "large integers", "odd names")
+    assert content != table(name) or (outcome == "read") == readable
     return Tried(f".parquet of {name}" if not changes else f".parquet: {named(changes)}", outcome)
 
 
@@ -438,6 +444,12 @@ def _stopped_training() -> dict[str, bytes]:
         return {one.name: one.read_bytes() for one in Path(folder).iterdir() if one.is_file()}
 
 
+@functools.cache
+def _stopped_model() -> dict[str, torch.Tensor]:
+    """Return the weights of that training."""
+    return safetensors.torch.load(_stopped_training()["model.safetensors"])
+
+
 def _train(folder: Path, *, resume: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(8, 4, generator=generator)
@@ -460,7 +472,7 @@ def _train(folder: Path, *, resume: bool) -> None:
 def checkpoints(case: tuple) -> Tried:
     """A training that continues from a folder with a damaged file."""
     from fwnet.models import read_weights
-    from fwnet.training.checkpoint import STATE
+    from fwnet.training.checkpoint import MODEL, STATE
 
     place, changes, values = case
     with tempfile.TemporaryDirectory() as name:
@@ -484,6 +496,9 @@ def checkpoints(case: tuple) -> Tried:
         except FwnetError as error:
             _check_refusal(error)
             return Tried(f"{damaged} of a training: {kind}", "refused")
+        if damaged != STATE:  # what is not read must not change the result
+            model, whole = (read_weights(folder / MODEL)[0], _stopped_model())
+            assert all(torch.equal(model[name], whole[name]) for name in whole)
         return Tried(f"{damaged} of a training: {kind}", "read")
 
 
@@ -492,7 +507,11 @@ def checkpoints(case: tuple) -> Tried:
     st.tuples(
         edits, st.lists(st.tuples(st.integers(0, 40), odd_json), max_size=2), st.integers(0, 9)
     ),
-    kept=[([Edit("a part twice", 0, 7)], [], 1), ([], [(1, None)], 0)],
+    kept=[
+        ([Edit("a part twice", 0, 7)], [], 1),
+        ([], [(1, None)], 0),
+        ([Edit("cut short", 156, 0)], [], 8),  # codes that are finished, damaged later
+    ],
     examples=12,
     needs=["fwnet.coding"],
 )
@@ -525,6 +544,8 @@ def encode_state(case: tuple) -> Tried:
         except ValueError as error:
             _check_refusal(error)
             return Tried(kind, "refused")
+        codes = [output] if output.is_file() else sorted(output.glob("*.npy"))
+        assert sum(len(np.load(one)) for one in codes) == len(x), "rows are lost or doubled"
         return Tried(kind, "read")
 
 

@@ -171,7 +171,9 @@ def image_files(case: tuple) -> Tried:
     content = encoded(name)
     if not content:
         return Tried("image formats without an encoder here", "skipped")
-    outcome = read_and_write(name, edited(content, changes), writer)
+    damaged = edited(content, changes)
+    outcome = read_and_write(name, damaged, writer)
+    assert damaged != content or outcome.startswith("read"), "refused what is whole"
     return Tried(f"image: {Path(name).stem}, damaged", outcome)
 
 
@@ -190,7 +192,8 @@ def image_damage(case: tuple) -> Tried:
         return Tried("image formats without an encoder here", "skipped")
     lying = f"x{['.png', '.jpg', '.tif', '.heic', '.gif', '.nef', '.eps', '.h5'][writer % 8]}"
     outcome = read_and_write(lying, edited(content, changes), writer)
-    return Tried(f"image with a wrong suffix: {named(changes)}", outcome)
+    damage = "undamaged" if not changes else named(changes)
+    return Tried(f"image with a wrong suffix: {damage}", outcome)
 
 
 TAG_KINDS = "a text of ImageJ", "an XML description", "any text", "odd values", "loops", "many"

@@ -95,10 +95,12 @@ class Target:
         )(shown)()
 
     def bounded(self, case: Any) -> Tried:
-        """Check a case within the bounds of time and memory."""
+        """Check a case within the bounds of time and memory; what is whole must not be refused."""
         before = _forget_peak()
         with _alarm():
             tried = self.check(case)
+        whole = tried.kind.endswith((": whole", ": unchanged"))
+        assert not whole or tried.outcome not in ("refused", "exit code 2"), "refused what is whole"
         taken = _status("VmHWM") - before
         assert taken <= self.memory, f"took {taken / 2**20:.0f} MB"
         return tried

@@ -184,6 +184,12 @@ class PoolKernelConformance(LayoutConformance):
         assert abs(mp.mpf(grad_p.item()) - exact_p) <= 1e-4 * p_scale + p_floor
         assert abs(mp.mpf(grad_radius.item()) - exact_radius) <= 1e-5 * size + floor
 
+    @pytest.mark.parametrize("excess", [0.0, math.inf])
+    def test_the_unit_is_piecewise_constant_at_both_ends_of_p(self, excess):
+        u = torch.tensor([[3e-36, -1e-37, 2e-36, 0.0], [3.0, -1.0, 2.0, 0.0]])
+        by_u = self.backward(torch.full_like(u, 100.0), u, excess, radius=1e3)[0]
+        assert (by_u == 0).all()
+
     def test_slopes_at_very_large_p_keep_their_digits(self):
         u = ROWS["wide"]
         _, grad, (exact, _, _) = high_precision.of_row("wide", 1e28, 1.0, 0.0)

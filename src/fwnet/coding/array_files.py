@@ -58,6 +58,17 @@ def open_rows(
     return rows
 
 
+def count_rows(path: Path | StoredFile) -> int:
+    """Return how many rows a file of ours holds; 0 if it is not there, or not whole."""
+    try:
+        if path.suffix != ".parquet":
+            return open_rows(path).num_rows
+        with path.open("rb") as file:
+            return int(import_parquet(path).ParquetFile(file).metadata.num_rows)
+    except (EncodeError, OSError, ValueError):  # pyarrow's own error is a ValueError
+        return 0
+
+
 def read_matrix(path: Path, dtype: np.dtype) -> np.ndarray:
     """Read a whole matrix from an npy file; raise unless it is finite in the dtype."""
     check_suffix(path, (".npy",))

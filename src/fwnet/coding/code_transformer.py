@@ -16,7 +16,7 @@ from sklearn.utils import check_array, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_integer, check_tensor
 from fwnet.coding.chunks import default_chunk_rows, to_tensor
 from fwnet.coding.estimator_files import EstimatorFileMixin
 from fwnet.hardware import choose_device
@@ -134,6 +134,7 @@ def as_array(values: Any) -> Any:
     """Return a tensor as an array, and everything else as it is."""
     if not isinstance(values, Tensor):
         return values
+    check_tensor("X", values, floating_point=False)
     values = values.detach().cpu()
     return (values.double() if values.dtype == torch.bfloat16 else values).numpy()
 

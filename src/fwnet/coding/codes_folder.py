@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
+from fwnet.coding.array_files import count_rows
 from fwnet.coding.parts_folder import check_same
 from fwnet.coding.row_coders import BAD_WORDS
 from fwnet.coding.row_files import EncodeError
@@ -90,8 +91,8 @@ class CodesFolder:
         self.store.remove(DONE)
         self._write({"identity": identity, "names": [one.name for one in ranges]})
 
-    def records(self, ranges: list[RowRange]) -> dict[str, dict[str, Any]]:
-        """Return the records of the ranges that are finished, by name."""
+    def records(self, ranges: list[RowRange], proofs: Store | None) -> dict[str, dict[str, Any]]:
+        """Return the records of the ranges that are finished and still there, by name."""
         gathered: dict[str, Any] = {**(self._manifest() or {}).get("records", {})}
         known = {one.name for one in ranges}
         fresh = [n for file in self.store.names(DONE) if (n := file.removesuffix(".json")) in known]
@@ -102,7 +103,15 @@ class CodesFolder:
                     gathered |= {name: _checked_record(json.loads(text))} if text else {}
                 except (ValueError, TypeError, KeyError, AttributeError) as error:
                     raise self._unreadable(f"{DONE}/{name}.json") from error
-        return gathered
+
+        def is_whole(one: RowRange) -> bool:
+            proven = proofs is None or proofs.file(one.proof).exists()
+            return proven and count_rows(self.store.file(one.name)) == one.count
+
+        with at_the_same_time(self.store) as apply:
+            done = [one for one in ranges if one.name in gathered]
+            whole = [*apply(is_whole, done)]
+        return {one.name: gathered[one.name] for one, is_ in zip(done, whole, strict=True) if is_}
 
     def finish(
         self, identity: dict[str, Any], ranges: list[RowRange], records: dict[str, dict[str, Any]]

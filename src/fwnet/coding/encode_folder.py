@@ -126,7 +126,7 @@ def encode_folder(
         }
         with folder.locked():
             folder.begin(identity, ranges, proofs, resume=resume, force=force)
-            records = folder.records(ranges)
+            records = folder.records(ranges, proofs)
             rows_resumed = sum(record["rows"] for record in records.values())
             work = CodeRange(
                 make_coder,

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from fwnet.checks import check_size, check_tensor
+from fwnet.checks import check_list, check_size, check_tensor
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,14 @@ def structured_codes(
     """
     check_tensor("x", x)
     check_tensor("labels", labels, floating_point=False)
+    check_list("widths", widths)
     if x.ndim != 2 or labels.shape != x.shape[:1]:
         raise ValueError(
             "x and labels must have shapes (count, n) and (count,), "
             f"got {tuple(x.shape)} and {tuple(labels.shape)}"
         )
+    if not x.shape[1] or not len(widths):
+        raise ValueError(f"expected features and classes, got {x.shape[1]} and {len(widths)}")
     if not x.isfinite().all():
         raise ValueError("x must be finite, got NaN or infinite entries")
     for width in widths:
@@ -78,8 +81,9 @@ def leading_directions(rows: Tensor, count: int) -> Tensor:
     The sign is fixed: the entry of largest magnitude is positive. X is not centered. There are at
     most n vectors, and at most as many as rows of X.
     """
-    _, vectors = torch.linalg.eigh(rows.T @ rows)
-    leading = vectors.flip(-1)[:, :count].T
+    wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    _, vectors = torch.linalg.eigh(wide.T @ wide)
+    leading = vectors.to(rows).flip(-1)[:, :count].T
     largest = leading.gather(1, leading.abs().argmax(1, keepdim=True))
     signed: Tensor = leading * torch.where(largest < 0, -1.0, 1.0)
     return signed

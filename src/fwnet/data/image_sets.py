@@ -206,7 +206,7 @@ def noisy(image: Tensor, sigma: float, index: int) -> Tensor:
     0.1
     """
     check_tensor("image", image)
-    check_number("sigma", sigma)
+    check_number("sigma", sigma, or_tensor=True)
     noise = torch.randn(image.shape, generator=keyed_generator(0, "noise", index))
     return image + sigma * noise.to(image.device)
 

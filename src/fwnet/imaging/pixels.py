@@ -16,6 +16,7 @@ import torch
 from PIL import Image, ImageCms
 from torch import Tensor
 
+from fwnet.checks import check_tensor
 from fwnet.errors import FwnetError
 from fwnet.imaging.metadata import Metadata
 
@@ -218,6 +219,7 @@ def _map_tensor(image: Tensor, function: Callable[[Pixels], Pixels]) -> Tensor:
             "a tensor must have shape (height, width) or (..., channels, height, width) with 1 to "
             f"4 channels, got {tuple(image.shape)}{hint}"
         )
+    check_tensor("image", image, floating_point=False)
     stored = image.detach().cpu()
     if stored.is_floating_point() and stored.dtype != torch.float64:
         stored = stored.float()  # NumPy has no bfloat16

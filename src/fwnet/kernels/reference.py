@@ -178,7 +178,8 @@ def _pool_backward(
     # Beyond this k every l < 0 has weight 0: the cap changes no value and avoids 0·∞.
     cap = 1e12 if u.dtype == torch.float32 else 1e20
     k = values.k.clamp(max=cap)
-    slope_k = torch.where(excess == 0, 0.0, k)  # at p = 1 the unit is piecewise constant in u
+    # At p = 1 and p = ∞ the unit is piecewise constant in u.
+    slope_k = torch.where((excess == 0) | excess.isinf(), 0.0, k)
 
     s = values.radius * rows.direction * rows.weight * factor
     gs = grad * s

@@ -273,8 +273,9 @@ def _pool_backward(
 
     rho = 1.0 - beta
     capped = tl.where(k > GRADIENT_CAP, GRADIENT_CAP, k)
-    slope = tl.where(excess == 0, 0.0, capped)  # at p = 1 the unit is piecewise constant
-    own = (-slope * size * unit) * pull
+    constant = (excess == 0) | (excess == float("inf"))  # piecewise, in u; pull may be infinite
+    slope = tl.where(constant, 0.0, capped)
+    own = tl.where(constant, 0.0, (-slope * size * unit) * pull)
     shared = slope * rho * inv_total * sum_terms * inv_peak
     grad_u = tl.clamp(own + shared * s, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
 

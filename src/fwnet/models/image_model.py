@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pixel_shuffle
 
-from fwnet.checks import check_size, check_tensor
+from fwnet.checks import check_number, check_size, check_tensor
 from fwnet.hardware import is_exporting
 from fwnet.models.model import Model
 from fwnet.resize import REACH, enlarge
@@ -129,6 +129,7 @@ class ImageModel(Model):
             raise ValueError(f"sigma must be {expected}, got {sigma!r}")
         if sigma is None:
             return x
+        check_number("sigma", sigma, or_tensor=True)
         level = torch.as_tensor(sigma, dtype=x.dtype, device=x.device).reshape(-1, 1, 1, 1)
         batch, _, height, width = x.shape  # len(x) would fix the batch of an exported graph
         if level.shape[0] not in (1, batch):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from fwnet.checks import check_num_layers
+from fwnet.checks import check_list, check_num_layers, check_number
 from fwnet.functional import check_eps, check_exponent, check_radius, frank_wolfe_step
 
 Activation = Literal["pool_p", "relu", "shrink"]
@@ -139,6 +139,9 @@ class StepSizes(nn.Module):
 
     def __init__(self, values: Sequence[float], *, learn: bool = True) -> None:
         super().__init__()
+        check_list("step_sizes", values)
+        for value in values:
+            check_number("a step size", value, or_tensor=True)
         if not len(values) or not all(0 <= value <= 1 for value in values):
             raise ValueError(f"step_sizes must be numbers in [0, 1], got {list(values)}")
         self.learn = learn
@@ -208,6 +211,7 @@ class Unrolled(nn.Module):
             raise ValueError(f"activation must be {listed}, got {activation!r}")
         if step_sizes is None:
             step_sizes = harmonic_step_sizes(num_layers)
+        check_list("step_sizes", step_sizes)
         if len(step_sizes) != num_layers:
             raise ValueError(
                 f"step_sizes must have one value per layer, {num_layers}, got {len(step_sizes)}"

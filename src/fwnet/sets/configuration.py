@@ -53,9 +53,11 @@ def set_from_config(config: Mapping[str, Any]) -> ConvexSet:
     >>> fwnet.sets.set_from_config({"set": "KSupportBall", "k": 3, "radius": 1.0})
     KSupportBall(k=3, radius=1.0)
     """
+    if not isinstance(config, Mapping):
+        raise TypeError(f"a set must be described by a dictionary, got {config!r}")
     arguments = dict(config)
     name = arguments.pop("set", None)
-    if name not in SETS:
+    if not isinstance(name, str) or name not in SETS:
         raise ValueError(f"set must be one of {', '.join(SETS)}, got {name!r}")
     convex_set: ConvexSet = SETS[name](**arguments)
     return convex_set

@@ -89,7 +89,10 @@ def widened(y: Tensor) -> Tensor:
 def as_tensor(values: float | Sequence[float] | Tensor) -> Tensor:
     """Return numbers as a tensor that keeps their digits."""
     if not isinstance(values, Tensor):
-        return torch.tensor(values, dtype=torch.float64)
+        try:
+            return torch.tensor(values, dtype=torch.float64)
+        except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+            raise TypeError(f"expected numbers, got {values!r}") from error
     if values.is_complex():
         raise TypeError(f"expected real numbers, got {values.dtype}")
     return values

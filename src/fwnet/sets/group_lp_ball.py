@@ -1,5 +1,6 @@
 """The ball of a norm of norms: group sparsity."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,6 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_number
 from fwnet.functional import (
     check_exponent,
     check_radius,
@@ -46,8 +48,12 @@ class GroupLpBall(ConvexSet):
     def __post_init__(self) -> None:
         check_exponent(self.p)
         check_exponent(self.inner)
+        check_number("radius", self.radius)
         check_radius(self.radius)
-        entries = [int(entry) for group in self.groups for entry in group]
+        try:
+            entries = [operator.index(entry) for group in self.groups for entry in group]
+        except TypeError as error:
+            raise TypeError(f"groups must be lists of indices, got {self.groups!r}") from error
         doubled = sorted({entry for entry in entries if entries.count(entry) > 1})
         if doubled:
             raise ValueError(f"groups must not overlap, got entry {doubled[0]} in several")

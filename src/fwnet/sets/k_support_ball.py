@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_integer, check_number
 from fwnet.functional import check_radius, check_rows, lp_norm
 from fwnet.sets.convex_set import ConvexSet, widened
 from fwnet.sets.face import Face
@@ -33,6 +33,7 @@ class KSupportBall(ConvexSet):
 
     def __post_init__(self) -> None:
         check_integer("k", self.k)
+        check_number("radius", self.radius)
         check_radius(self.radius)
 
     def lmo(self, u: Tensor) -> Tensor:

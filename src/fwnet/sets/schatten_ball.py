@@ -1,6 +1,6 @@
 """The ball of a norm of singular values: low rank."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -39,7 +39,7 @@ class SchattenBall(ConvexSet):
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        if len(self.shape) != 2:
+        if not isinstance(self.shape, Sequence) or len(self.shape) != 2:
             raise ValueError(f"shape must be (height, width), got {self.shape!r}")
         for size in self.shape:
             check_integer("shape", size)
@@ -51,10 +51,10 @@ class SchattenBall(ConvexSet):
         For large matrices that pair comes from `largest_pair`, whose error is about rounding.
         """
         if self.p == 1 and min(self.shape) >= LARGE:
-            matrices = self._matrices(u, "u")
+            matrices, spoiled = self._matrices(u, "u")
             left, _, right = largest_pair(matrices.reshape(-1, *self.shape))
             s = -self.radius * left.unsqueeze(-1) * right.unsqueeze(-2)
-            return s.reshape(u.shape).to(u.dtype)
+            return torch.where(spoiled, torch.nan, s.reshape(u.shape)).to(u.dtype)
         return self._on_singular_values(u, "u", self._ball.lmo)
 
     def project(self, y: Tensor) -> Tensor:
@@ -64,17 +64,18 @@ class SchattenBall(ConvexSet):
 
     def gauge(self, z: Tensor) -> Tensor:
         """‖σ(Z)‖_p / radius; at least float32."""
-        return self._ball.gauge(torch.linalg.svdvals(self._matrices(z, "z")))
+        return self._ball.gauge(self._singular_values(z, "z"))
 
     def support(self, y: Tensor) -> Tensor:
         """radius·‖σ(Y)‖_q; at least float32."""
-        return self._ball.support(torch.linalg.svdvals(self._matrices(y, "y")))
+        return self._ball.support(self._singular_values(y, "y"))
 
     @property
     def _ball(self) -> LpBall:
         return LpBall(self.p, self.radius)
 
-    def _matrices(self, z: Tensor, name: str) -> Tensor:
+    def _matrices(self, z: Tensor, name: str) -> tuple[Tensor, Tensor]:
+        """Return the matrices, and whether a row is not finite: 0 then, since LAPACK refuses it."""
         check_rows(name, z)
         height, width = self.shape
         if z.shape[-1] != height * width:
@@ -82,14 +83,21 @@ class SchattenBall(ConvexSet):
                 f"{name} must have rows of length {height} * {width} = {height * width}, "
                 f"got shape {tuple(z.shape)}"
             )
-        return widened(z).reshape(*z.shape[:-1], height, width)
+        spoiled = ~z.isfinite().all(-1, keepdim=True)
+        rows = torch.where(spoiled, 0.0, widened(z))
+        return rows.reshape(*z.shape[:-1], height, width), spoiled
+
+    def _singular_values(self, z: Tensor, name: str) -> Tensor:
+        matrices, spoiled = self._matrices(z, name)
+        return torch.where(spoiled, torch.nan, torch.linalg.svdvals(matrices))
 
     def _on_singular_values(
         self, z: Tensor, name: str, function: Callable[[Tensor], Tensor]
     ) -> Tensor:
-        left, values, right = torch.linalg.svd(self._matrices(z, name), full_matrices=False)
+        matrices, spoiled = self._matrices(z, name)
+        left, values, right = torch.linalg.svd(matrices, full_matrices=False)
         result: Tensor = (left * function(values).unsqueeze(-2)) @ right
-        return result.flatten(-2).to(z.dtype)
+        return torch.where(spoiled, torch.nan, result.flatten(-2)).to(z.dtype)
 
 
 def largest_pair(matrices: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -2,11 +2,11 @@
 
 import math
 from dataclasses import dataclass
-from numbers import Real
 
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_number
 from fwnet.functional import check_radius, check_rows
 from fwnet.sets.convex_set import ConvexSet, contains_by_distance, widened
 from fwnet.sets.face import Face
@@ -33,10 +33,10 @@ class Simplex(ConvexSet):
 
     def __post_init__(self) -> None:
         for name, value in (("total", self.total), ("cap", self.cap)):
-            number: object = value
-            if number is not None and (isinstance(number, bool) or not isinstance(number, Real)):
-                raise TypeError(f"{name} must be a number, got {type(number).__name__}")
-            if value is not None and not 0 < value < math.inf:
+            if value is None:
+                continue
+            check_number(name, value)
+            if not 0 < value < math.inf:
                 raise ValueError(f"{name} must be > 0 and finite, got {value!r}")
         check_radius(self.total)
 

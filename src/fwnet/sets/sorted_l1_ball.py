@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from fwnet.checks import check_number
 from fwnet.functional import check_radius, check_rows
 from fwnet.sets.convex_set import ConvexSet, as_tensor, widened
 
@@ -38,6 +39,7 @@ class SortedL1Ball(ConvexSet):
                 "weights must be finite numbers w_1 >= w_2 >= ... >= 0 with w_1 > 0, "
                 f"got {self.weights!r}"
             )
+        check_number("radius", self.radius)
         check_radius(self.radius)
 
     def lmo(self, u: Tensor) -> Tensor:

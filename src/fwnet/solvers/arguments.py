@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fwnet.checks import check_integer, check_tensor, check_tolerance
+from fwnet.checks import check_integer, check_number, check_tensor, check_tolerance
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
 
 TOL = {torch.float64: 1e-10, torch.float32: 1e-6}
@@ -89,8 +89,10 @@ def checked_limits(
     callback: Callable[[Progress], bool | None] | None,
 ) -> Limits:
     """Return the limits of the loop; the time limit starts now."""
-    if time_limit is not None and not time_limit > 0:
-        raise ValueError(f"time_limit must be > 0 seconds, got {time_limit!r}")
+    if time_limit is not None:
+        check_number("time_limit", time_limit)
+        if not time_limit > 0:
+            raise ValueError(f"time_limit must be > 0 seconds, got {time_limit!r}")
     if max_steps is not None:
         max_steps = check_integer("max_steps", max_steps, least=0)
     return Limits(

@@ -31,7 +31,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from fwnet.checks import check_integer
+from fwnet.checks import check_integer, check_tensor
 from fwnet.sets import ConvexSet
 from fwnet.solvers.whitened import dot
 
@@ -371,6 +371,9 @@ def _checked_start(start: Tensor, convex_set: ConvexSet) -> Tensor:
     if not isinstance(start, Tensor) or not start.is_floating_point() or start.ndim == 0:
         got = f"{start.dtype} of shape {tuple(start.shape)}" if isinstance(start, Tensor) else start
         raise TypeError(f"start must be a floating-point tensor (..., m), got {got}")
+    check_tensor("start", start)
+    if not start.shape[-1]:
+        raise ValueError(f"start must have entries, got shape {tuple(start.shape)}")
     rows = start.detach().reshape(-1, start.shape[-1])
     outside = ~convex_set.contains(rows)
     if outside.any():

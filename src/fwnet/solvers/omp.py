@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
+from fwnet.checks import check_number
 from fwnet.solvers.arguments import checked_problem
 from fwnet.solvers.rows import RowState
 
@@ -51,10 +52,14 @@ def omp(
             f"expected num_nonzeros or noise, got num_nonzeros={num_nonzeros!r}, noise={noise!r}"
         )
     n, m = dictionary.shape
-    if num_nonzeros is not None and not 1 <= num_nonzeros <= min(n, m):
-        raise ValueError(f"num_nonzeros must be in [1, {min(n, m)}], got {num_nonzeros!r}")
-    if noise is not None and not noise >= 0:
-        raise ValueError(f"noise must be >= 0, got {noise!r}")
+    if num_nonzeros is not None:
+        check_number("num_nonzeros", num_nonzeros)
+        if not 1 <= num_nonzeros <= min(n, m):
+            raise ValueError(f"num_nonzeros must be in [1, {min(n, m)}], got {num_nonzeros!r}")
+    if noise is not None:
+        check_number("noise", noise)
+        if not noise >= 0:
+            raise ValueError(f"noise must be >= 0, got {noise!r}")
     rows = x.detach().reshape(-1, n)
     if not rows.isfinite().all():
         raise ValueError("x must be finite, got NaN or infinite entries")
