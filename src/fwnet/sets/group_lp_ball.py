@@ -16,6 +16,7 @@ from fwnet.functional import (
     pool_p,
 )
 from fwnet.sets.convex_set import ConvexSet, widened
+from fwnet.sets.face import Face
 from fwnet.sets.projection import project_lp
 
 
@@ -91,6 +92,36 @@ class GroupLpBall(ConvexSet):
         """‖(‖z_g‖_inner)_g‖_p / radius; at least float32."""
         norms = lp_norm(self._split(widened(z), "z"), self.inner)
         return lp_norm(norms, self.p, self.radius)
+
+    def face(self, y: Tensor, z: Tensor) -> Face | None:
+        """For p = 1 and inner = 2, entries of the groups that are not 0 are free."""
+        if (self.p, self.inner) != (1, 2):
+            return None
+        member = self._members.to(z)
+        norms = (z.square() @ member).sqrt()
+        free = norms @ member.T > 0
+        unit = z / (norms @ member.T).masked_fill_(~free, 1.0)
+        level = (((y - z) * unit) @ member).amax(-1, keepdim=True).clamp(min=0)  # y − z = level·unit
+        stiff = level / (norms @ member.T).masked_fill_(~free, 1.0)
+        number = self._members.argmax(-1).to(z.device)
+
+        def curvature(rows: Tensor, index: Tensor) -> Tensor:
+            own, group = unit[rows].gather(-1, index), number[index]
+            scale = stiff[rows].gather(-1, index)
+            bend = own.unsqueeze(-1) * (-scale * own).unsqueeze(-2)
+            bend *= group.unsqueeze(-1) == group.unsqueeze(-2)
+            bend.diagonal(dim1=-2, dim2=-1).add_(scale)
+            return bend
+
+        return Face(free, unit * (level > 0), curvature)
+
+    @cached_property
+    def _members(self) -> Tensor:
+        """Return which entries are in which groups, (m, groups), as numbers."""
+        members = torch.zeros(sum(map(len, self.groups)), len(self.groups))
+        for number, group in enumerate(self.groups):
+            members[[int(entry) for entry in group], number] = 1
+        return members
 
     @cached_property
     def _places(self) -> tuple[Tensor, Tensor]:

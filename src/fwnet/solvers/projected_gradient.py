@@ -15,6 +15,7 @@ function.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -24,13 +25,18 @@ from torch.nn.functional import pad
 from fwnet.solvers.loop import BindableMethod
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
-from fwnet.solvers.splitting import iterated
+from fwnet.sets import Face
+from fwnet.solvers.splitting import default_spring, iterated
 from fwnet.solvers.whitened import dot
 
 CHECK_EVERY = 4  # steps: a check costs as much as a step
 ROUNDING = 1e-6  # added to the diagonal of a matrix in float32, so that it can be factored
-SPLITTINGS = 20  # iterations before the first step
-LARGEST_FACE = 1.2  # times min(n, m): the free entries of a Newton step
+FIRST, SPLITTINGS, MORE = 10, 20, 30  # iterations at the start, before a step, after a failure
+RELAXATION = 1.9  # of the splitting
+SOFT = 0.5  # times the usual spring
+LARGEST_FACE = 2  # times min(n, m): the free entries of a Newton step
+CHUNK = 256  # rows whose matrices are factored together
+MOST_SPLITTINGS = 8  # failures of a row after which the splitting is not continued
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,10 @@ class GradientState(RowState):
     momentum: Tensor  # (rows, 1)
     jumped: Tensor  # whether y is from a Newton step, (rows, 1)
     wait: Tensor  # steps until the next one, (rows, 1)
-    patience: Tensor  # steps to wait when one has failed, (rows, 1)
+    failures: Tensor  # of Newton steps, (rows, 1)
     solved: Tensor  # (rows,)
+    s: Tensor  # of the splitting, in float32
+    spring: Tensor  # (rows, 1)
 
 
 @dataclass(frozen=True)
@@ -77,28 +85,56 @@ class ProjectedGradient(BindableMethod):
 class _Accelerated:
     def __init__(self, problem: Constrained, tol: float, newton: bool):
         self.problem, self.tol, self.newton = problem, tol, newton
-        gram = problem.to(torch.float32).gram
-        self.gram = pad(gram, (0, 1, 0, 1))  # of an atom that does not exist: 0
+        self.gram = pad(problem.to(torch.float32).gram, (0, 1, 0, 1))  # an atom that is 0
 
     def init(self, x: Tensor) -> GradientState:
-        z = self.problem.start
+        problem, z = self.problem, self.problem.start
         if z is None:
-            z = x.new_zeros(len(x), self.problem.dictionary.shape[1])
-        return self._begin(self.problem, x, self.problem.convex_set.project(z))
+            z = x.new_zeros(len(x), problem.dictionary.shape[1])
+        z = problem.convex_set.project(z)
+        image = problem.decode(z)
+        solved = problem.solved(x, z, x - image, self.tol)
+        one = torch.ones_like(x[:, :1])
+        no = torch.zeros_like(one, dtype=torch.bool)
+        spring = SOFT * default_spring(problem.white.to(torch.float32))
+        s = z.float() + problem.correlate(x - image).float() / spring
+        return GradientState(
+            problem, x, z, image, z, image, one, no, 0 * one, 0 * one, solved, s,
+            spring.expand(len(x), 1),
+        )
 
     def step(self, state: GradientState, index: int) -> GradientState:
         problem, x = state.problem, state.x
         if index == 0 and self.problem.start is None:
-            return self._begin(problem, x, _first_codes(problem, x))
+            s = s0 = torch.zeros_like(state.s)
+            s, spring = self._split(problem, x, s0, state.spring, FIRST)
+            s, spring = self._split(problem, x, s, spring, SPLITTINGS)
+            ahead = s.to(x.dtype)
+            z = problem.convex_set.project(ahead)
+            image = problem.decode(z)
+            start, start_image, jumped = self._jump(problem, ahead, z, x, image, ~state.jumped)
+            return dataclasses.replace(state, z=z, image=image, start=start, start_image=start_image, jumped=jumped, s=s, spring=spring)
         step_size = problem.white.scale.to(x.dtype) ** -2
         ahead = state.start + step_size * problem.correlate(x - state.start_image)
         z = problem.convex_set.project(ahead)
         image = problem.decode(z)
-        failed = state.jumped
+        s, spring = state.s, state.spring
+        failures, failed = state.failures, state.jumped
         if state.jumped.any():
             error, before = (dot(x - i, x - i) for i in (image, state.image))
             failed = state.jumped & ~(error <= before * (1 + 4 * torch.finfo(x.dtype).eps))
+            failures = failures + failed
+            rows = (failed & (failures <= MOST_SPLITTINGS)).squeeze(-1).nonzero().squeeze(-1)
             z, image = (torch.where(failed, *pair) for pair in ((state.z, z), (state.image, image)))
+            if len(rows):
+                part = problem.select(rows)
+                more, spring_more = self._split(part, x[rows], s[rows], spring[rows], MORE)
+                s, spring = s.index_copy(0, rows, more), spring.index_copy(0, rows, spring_more)
+                far = more.to(x.dtype)
+                near = problem.convex_set.project(far)
+                ahead = ahead.index_copy(0, rows, far)
+                z = z.index_copy(0, rows, near)
+                image = image.index_copy(0, rows, part.decode(near))
         moved = z - state.z
         momentum = (1 + (1 + 4 * state.momentum.square()).sqrt()) / 2
         against = (dot(state.start - z, moved) > 0) | state.jumped
@@ -109,15 +145,16 @@ class _Accelerated:
             solved = problem.solved(x, z, x - image, self.tol)
         start = torch.addcmul(z, beta, moved)
         start_image = torch.addcmul(image, beta, image - state.image)
-        patience = torch.where(failed, 2 * state.patience, state.patience)
-        wait = torch.where(failed, patience, state.wait - 1)
-        jumped = (wait <= 0) & ~solved.unsqueeze(-1) & self.newton
-        if self.newton:
-            direction, jumped = self._newton(problem, ahead, z, x - image, jumped)
-            start = torch.where(jumped, z + direction, start)
-            start_image = problem.decode(start)
+        wait = torch.where(failed, 2 ** (failures - MOST_SPLITTINGS) - 1, state.wait - 1)
+        jumped = (wait <= 0) & ~solved.unsqueeze(-1)
+        if self.newton and jumped.any():
+            leap, leap_image, jumped = self._jump(problem, ahead, z, x, image, jumped)
+            start = torch.where(jumped, leap, start)
+            start_image = torch.where(jumped, leap_image, start_image)
+        else:
+            jumped = jumped & False
         return GradientState(
-            problem, x, z, image, start, start_image, momentum, jumped, wait, patience, solved
+            problem, x, z, image, start, start_image, momentum, jumped, wait, failures, solved, s, spring
         )
 
     def finished(self, state: GradientState) -> Tensor:
@@ -126,60 +163,68 @@ class _Accelerated:
     def answer(self, state: GradientState) -> tuple[Tensor, Tensor]:
         return state.z, state.x - state.image
 
-    def _begin(self, problem: Constrained, x: Tensor, z: Tensor) -> GradientState:
-        image = problem.decode(z)
-        solved = problem.solved(x, z, x - image, self.tol)
-        one = torch.ones_like(x[:, :1])
-        no = torch.zeros_like(one, dtype=torch.bool)
-        return GradientState(problem, x, z, image, z, image, one, no, 0 * one, one, solved)
+    def _split(self, problem, x, s, spring, iterations):
+        """Continue the splitting in float32, with the spring that suits the present face."""
+        low, white = problem.to(torch.float32), problem.white.to(torch.float32)
+        target = white.whiten(problem.inside(x).float()) / white.scale
+        z = low.convex_set.project(s)
+        face = low.convex_set.face(s, z) if s.any() else None
+        if face is not None and face.curvature is None:
+            share = face.free.sum(-1, keepdim=True) / min(problem.dictionary.shape)
+            before, spring = spring, default_spring(white) * (1 - share).clamp(min=0.1)
+            s = torch.addcmul(z, s - z, before / spring)
+        return iterated(low, white, target, s, iterations, spring, RELAXATION), spring
 
-    def _newton(
-        self, problem: Constrained, y: Tensor, z: Tensor, residual: Tensor, wanted: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return d, and for which of the wanted rows there is one. Matrices are in float32."""
-        face = problem.convex_set.face(y, z) if wanted.any() else None
+    def _jump(self, problem, y, z, x, image, wanted):
+        """Return the minimum on the face, its image, and for which of the wanted rows it is new."""
+        no = torch.zeros_like(wanted)
+        face = problem.convex_set.face(y, z) if self.newton and problem.factors is None else None
         if face is None:
-            return z, torch.zeros_like(wanted)
-        count = face.free.sum(-1, keepdim=True)
-        wanted = wanted & (count > 0) & (count <= LARGEST_FACE * min(problem.dictionary.shape))
-        places = int(torch.where(wanted, count, 0).max())
-        if places == 0:
-            return z, wanted
-        m, low, tiny = z.shape[-1], torch.float32, torch.finfo(z.dtype).tiny
-        rows, entries = (face.free & wanted).nonzero(as_tuple=True)
-        index = torch.full((len(z), places), m, device=z.device)
-        index[rows, (face.free.cumsum(-1) - 1)[rows, entries]] = entries
-        empty = index == m
-        matrix = self.gram[index.unsqueeze(-1), index.unsqueeze(-2)]
-        if face.curvature is not None:
-            own = (~empty).to(low)
-            bend = face.curvature(index.clamp(max=m - 1)).to(low)
-            matrix += (
-                bend * problem.white.scale.to(low) ** 2 * (own.unsqueeze(-1) * own.unsqueeze(-2))
-            )
-        diagonal = matrix.diagonal(dim1=-2, dim2=-1)
-        diagonal.mul_(1 + ROUNDING).add_(empty)
-        factor, info = torch.linalg.cholesky_ex(matrix)
+            return z, image, no
+        count = face.free.sum(-1)
+        places = LARGEST_FACE * min(problem.dictionary.shape)
+        rows = (wanted.squeeze(-1) & (count > 0) & (count <= places)).nonzero().squeeze(-1)
+        rows = rows[count[rows].argsort()]
         # Without its part along the normal, which would take the digits of float32.
-        slope = torch.where(face.free, problem.correlate(residual), 0.0)
-        along = dot(face.normal, slope) / dot(face.normal, face.normal).clamp(min=tiny)
-        slope = torch.addcmul(slope, along, face.normal, value=-1)
-        size = slope.abs().amax(-1, keepdim=True).clamp(min=tiny)
-        right = pad(torch.stack([slope / size, face.normal], -1).to(low), (0, 0, 0, 1))
+        slope = problem.correlate(x - image) * face.free
+        tiny = torch.finfo(z.dtype).tiny
+        along = dot(face.normal, slope) / dot(face.normal, face.normal).clamp_(min=tiny)
+        slope.addcmul_(along, face.normal, value=-1)
+        d = torch.zeros_like(z)
+        for chunk in rows.split(CHUNK):
+            d[chunk] = self._newton(face, chunk, slope, problem.white.scale)
+        start = z + d
+        jumped = no.index_fill(0, rows, True) & d.isfinite().all(-1, keepdim=True)
+        if not jumped.all():
+            start = torch.where(jumped, start, z)
+        return start, problem.decode(start), jumped
+
+    def _newton(self, face: Face, rows: Tensor, slope: Tensor, scale: Tensor) -> Tensor:
+        """Return d for some rows. Matrices are in float32."""
+        free, low, m = face.free[rows], torch.float32, slope.shape[-1]
+        count = free.sum(-1)
+        places = int(count.max())
+        row, entries = free.nonzero(as_tuple=True)
+        index = torch.full((len(rows), places), m, device=rows.device)
+        index[row, (free.cumsum(-1) - 1)[row, entries]] = entries
+        matrix = self.gram.index_select(0, index.flatten()).unflatten(0, index.shape)
+        matrix = matrix.gather(-1, index.unsqueeze(-2).expand(-1, places, -1))
+        if face.curvature is not None:
+            own = (index < m).to(low)
+            bend = face.curvature(rows, index.clamp(max=m - 1)).to(low)
+            bend *= own.unsqueeze(-1)
+            bend *= own.unsqueeze(-2)
+            matrix.add_(bend, alpha=float(scale) ** 2)
+        diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+        diagonal.mul_(1 + ROUNDING).add_(index == m)
+        factor, info = torch.linalg.cholesky_ex(matrix)
+        size = slope[rows].abs().amax(-1, keepdim=True).clamp(min=torch.finfo(slope.dtype).tiny)
+        right = pad(torch.stack([slope[rows] / size, face.normal[rows]], -1).to(low), (0, 0, 0, 1))
         right = right.gather(-2, index.unsqueeze(-1).expand(-1, -1, 2))
         d, across = torch.cholesky_solve(right, factor).unbind(-1)
         normal = right[..., 1]
         spread = dot(normal, across)
         d = d - across * (dot(normal, d) / torch.where(spread > 0, spread, 1.0))
-        wanted &= d.isfinite().all(-1, keepdim=True) & (info == 0).unsqueeze(-1)
-        d = torch.zeros_like(z[:, :1]).expand(-1, m + 1).scatter(-1, index, size * d)
-        return torch.where(wanted, d[:, :m], 0.0), wanted
-
-
-def _first_codes(problem: Constrained, x: Tensor) -> Tensor:
-    """Return codes after some iterations of the splitting in float32, whose face is often right."""
-    white = problem.white.to(torch.float32)
-    target = white.whiten(problem.inside(x).float()) / white.scale
-    s = target.new_zeros(len(x), problem.dictionary.shape[1])
-    s = iterated(problem.to(torch.float32), white, target, s, SPLITTINGS)
-    return problem.convex_set.project(s.to(x.dtype))
+        d = torch.where(info.unsqueeze(-1) == 0, d, torch.nan)
+        out = slope.new_zeros(len(rows), m + 1).scatter_(-1, index, size * d)
+        return out[:, :m]
