@@ -98,20 +98,17 @@ class GroupLpBall(ConvexSet):
         if (self.p, self.inner) != (1, 2):
             return None
         member = self._members.to(z)
-        norms = (z.square() @ member).sqrt()
-        free = norms @ member.T > 0
-        unit = z / (norms @ member.T).masked_fill_(~free, 1.0)
-        level = (((y - z) * unit) @ member).amax(-1, keepdim=True).clamp(min=0)  # y − z = level·unit
-        stiff = level / (norms @ member.T).masked_fill_(~free, 1.0)
-        number = self._members.argmax(-1).to(z.device)
+        norms = (z.square() @ member).sqrt() @ member.T
+        free = norms > 0
+        norms.masked_fill_(~free, 1.0)
+        unit = z / norms
+        level = (((y - z) * unit) @ member).amax(-1, keepdim=True).clamp(min=0)
+        stiff = level / norms
 
-        def curvature(rows: Tensor, index: Tensor) -> Tensor:
-            own, group = unit[rows].gather(-1, index), number[index]
-            scale = stiff[rows].gather(-1, index)
-            bend = own.unsqueeze(-1) * (-scale * own).unsqueeze(-2)
-            bend *= group.unsqueeze(-1) == group.unsqueeze(-2)
-            bend.diagonal(dim1=-2, dim2=-1).add_(scale)
-            return bend
+        def curvature(rows: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            own, scale = (t[rows].gather(-1, index) for t in (unit, stiff))
+            parts = own.unsqueeze(-1) * member[index]
+            return scale, -scale.unsqueeze(-1) * parts, parts
 
         return Face(free, unit * (level > 0), curvature)
 

@@ -102,11 +102,9 @@ class KSupportBall(ConvexSet):
         signs = z.sign() * part
         shared = mu / left.clamp(min=1)
 
-        def curvature(rows: Tensor, index: Tensor) -> Tensor:
+        def curvature(rows: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             own = signs[rows].gather(-1, index)
-            bend = own.unsqueeze(-1) * (shared[rows] * own).unsqueeze(-2)
-            bend.diagonal(dim1=-2, dim2=-1).add_(mu[rows] * (own == 0))
-            return bend
+            return mu[rows] * (own == 0), (shared[rows] * own).unsqueeze(-1), own.unsqueeze(-1)
 
         outside = (theta > 0) & theta.isfinite()
         normal = torch.where(part, signs * (moment / left.clamp(min=1)), z)

@@ -31,7 +31,7 @@ from fwnet.solvers.whitened import dot
 
 CHECK_EVERY = 4  # steps: a check costs as much as a step
 ROUNDING = 1e-6  # added to the diagonal of a matrix in float32, so that it can be factored
-FIRST, SPLITTINGS, MORE = 10, 20, 30  # iterations at the start, before a step, after a failure
+FIRST, SPLITTINGS, MORE = 10, 10, 30  # iterations at the start, before a step, after a failure
 RELAXATION = 1.9  # of the splitting
 SOFT = 0.5  # times the usual spring
 LARGEST_FACE = 2  # times min(n, m): the free entries of a Newton step
@@ -209,14 +209,15 @@ class _Accelerated:
         index[row, (free.cumsum(-1) - 1)[row, entries]] = entries
         matrix = self.gram.index_select(0, index.flatten()).unflatten(0, index.shape)
         matrix = matrix.gather(-1, index.unsqueeze(-2).expand(-1, places, -1))
-        if face.curvature is not None:
-            own = (index < m).to(low)
-            bend = face.curvature(rows, index.clamp(max=m - 1)).to(low)
-            bend *= own.unsqueeze(-1)
-            bend *= own.unsqueeze(-2)
-            matrix.add_(bend, alpha=float(scale) ** 2)
+        empty = index == m
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)
-        diagonal.mul_(1 + ROUNDING).add_(index == m)
+        if face.curvature is not None:
+            own = (~empty).to(low)
+            a, left, right = face.curvature(rows, index.clamp(max=m - 1))
+            own *= float(scale) ** 2
+            matrix.baddbmm_(left.to(low) * own.unsqueeze(-1), right.to(low).mT)
+            diagonal.addcmul_(a.to(low), own)
+        diagonal.mul_(1 + ROUNDING).add_(empty)
         factor, info = torch.linalg.cholesky_ex(matrix)
         size = slope[rows].abs().amax(-1, keepdim=True).clamp(min=torch.finfo(slope.dtype).tiny)
         right = pad(torch.stack([slope[rows] / size, face.normal[rows]], -1).to(low), (0, 0, 0, 1))
