@@ -31,12 +31,15 @@ from fwnet.solvers.whitened import dot
 
 CHECK_EVERY = 4  # steps: a check costs as much as a step
 ROUNDING = 1e-6  # added to the diagonal of a matrix in float32, so that it can be factored
-FIRST, SPLITTINGS, MORE = 10, 10, 30  # iterations at the start, before a step, after a failure
-RELAXATION = 1.9  # of the splitting
-SOFT = 0.5  # times the usual spring
-LARGEST_FACE = 2  # times min(n, m): the free entries of a Newton step
+LARGEST_FACE = 1.2  # times min(n, m): the free entries of a Newton step
 CHUNK = 256  # rows whose matrices are factored together
-MOST_SPLITTINGS = 8  # failures of a row after which the splitting is not continued
+SOFT = 0.5  # ρ of the splitting, in units of that of ADMM
+SOFTEST = 0.1  # the least, on a large face
+TO_A_FACE, ON_A_FACE, WITHOUT_FACES = 10, 10, 20  # iterations of the first step, in float32
+AGAIN = 30  # iterations where a Newton step has failed
+MOST_AGAIN = 8  # times; gradient steps follow
+PER_STEP = 8  # iterations of a step for a set without faces
+MOST_SPLITTINGS = 100  # of these steps; gradient steps follow
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,8 @@ class GradientState(RowState):
     wait: Tensor  # steps until the next one, (rows, 1)
     failures: Tensor  # of Newton steps, (rows, 1)
     solved: Tensor  # (rows,)
-    s: Tensor  # of the splitting, in float32
-    spring: Tensor  # (rows, 1)
+    s: Tensor  # the vector of the splitting, (rows, m)
+    spring: Tensor  # its ρ, (rows, 1)
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,11 @@ class ProjectedGradient(BindableMethod):
 
 class _Accelerated:
     def __init__(self, problem: Constrained, tol: float, newton: bool):
-        self.problem, self.tol, self.newton = problem, tol, newton
-        self.gram = pad(problem.to(torch.float32).gram, (0, 1, 0, 1))  # an atom that is 0
+        self.problem, self.tol = problem, tol
+        self.gram = pad(problem.to(torch.float32).gram, (0, 1, 0, 1))  # of an atom that is 0
+        origin = problem.dictionary.new_zeros(1, problem.dictionary.shape[1])
+        has_faces = problem.convex_set.face(origin, origin) is not None
+        self.newton = newton and has_faces and problem.factors is None
 
     def init(self, x: Tensor) -> GradientState:
         problem, z = self.problem, self.problem.start
@@ -96,24 +102,18 @@ class _Accelerated:
         solved = problem.solved(x, z, x - image, self.tol)
         one = torch.ones_like(x[:, :1])
         no = torch.zeros_like(one, dtype=torch.bool)
-        spring = SOFT * default_spring(problem.white.to(torch.float32))
-        s = z.float() + problem.correlate(x - image).float() / spring
+        spring = SOFT * default_spring(problem.white.to(x.dtype)) * one
+        s = z + problem.correlate(x - image) / spring
         return GradientState(
-            problem, x, z, image, z, image, one, no, 0 * one, 0 * one, solved, s,
-            spring.expand(len(x), 1),
+            problem, x, z, image, z, image, one, no, 0 * one, 0 * one, solved, s, spring
         )
 
     def step(self, state: GradientState, index: int) -> GradientState:
-        problem, x = state.problem, state.x
         if index == 0 and self.problem.start is None:
-            s = s0 = torch.zeros_like(state.s)
-            s, spring = self._split(problem, x, s0, state.spring, FIRST)
-            s, spring = self._split(problem, x, s, spring, SPLITTINGS)
-            ahead = s.to(x.dtype)
-            z = problem.convex_set.project(ahead)
-            image = problem.decode(z)
-            start, start_image, jumped = self._jump(problem, ahead, z, x, image, ~state.jumped)
-            return dataclasses.replace(state, z=z, image=image, start=start, start_image=start_image, jumped=jumped, s=s, spring=spring)
+            return self._first_codes(state)
+        if not self.newton and index <= MOST_SPLITTINGS:
+            return self._split_further(state)
+        problem, x = state.problem, state.x
         step_size = problem.white.scale.to(x.dtype) ** -2
         ahead = state.start + step_size * problem.correlate(x - state.start_image)
         z = problem.convex_set.project(ahead)
@@ -124,17 +124,15 @@ class _Accelerated:
             error, before = (dot(x - i, x - i) for i in (image, state.image))
             failed = state.jumped & ~(error <= before * (1 + 4 * torch.finfo(x.dtype).eps))
             failures = failures + failed
-            rows = (failed & (failures <= MOST_SPLITTINGS)).squeeze(-1).nonzero().squeeze(-1)
             z, image = (torch.where(failed, *pair) for pair in ((state.z, z), (state.image, image)))
+            rows = (failed & (failures <= MOST_AGAIN)).squeeze(-1).nonzero().squeeze(-1)
             if len(rows):
                 part = problem.select(rows)
-                more, spring_more = self._split(part, x[rows], s[rows], spring[rows], MORE)
-                s, spring = s.index_copy(0, rows, more), spring.index_copy(0, rows, spring_more)
-                far = more.to(x.dtype)
-                near = problem.convex_set.project(far)
-                ahead = ahead.index_copy(0, rows, far)
-                z = z.index_copy(0, rows, near)
-                image = image.index_copy(0, rows, part.decode(near))
+                again, spring[rows] = self._refitted(part, s[rows], spring[rows])
+                s[rows] = _split(part, x[rows], again, spring[rows], AGAIN)
+                ahead[rows] = s[rows]
+                z[rows] = problem.convex_set.project(s[rows])
+                image[rows] = part.decode(z[rows])
         moved = z - state.z
         momentum = (1 + (1 + 4 * state.momentum.square()).sqrt()) / 2
         against = (dot(state.start - z, moved) > 0) | state.jumped
@@ -145,16 +143,15 @@ class _Accelerated:
             solved = problem.solved(x, z, x - image, self.tol)
         start = torch.addcmul(z, beta, moved)
         start_image = torch.addcmul(image, beta, image - state.image)
-        wait = torch.where(failed, 2 ** (failures - MOST_SPLITTINGS) - 1, state.wait - 1)
-        jumped = (wait <= 0) & ~solved.unsqueeze(-1)
-        if self.newton and jumped.any():
-            leap, leap_image, jumped = self._jump(problem, ahead, z, x, image, jumped)
-            start = torch.where(jumped, leap, start)
-            start_image = torch.where(jumped, leap_image, start_image)
-        else:
-            jumped = jumped & False
+        wait = torch.where(failed, 2 ** (failures - MOST_AGAIN) - 1, state.wait - 1)
+        jumped = (wait <= 0) & ~solved.unsqueeze(-1) & self.newton
+        if jumped.any():
+            end, end_image, jumped = self._jump(problem, ahead, z, x, image, jumped)
+            start = torch.where(jumped, end, start)
+            start_image = torch.where(jumped, end_image, start_image)
         return GradientState(
-            problem, x, z, image, start, start_image, momentum, jumped, wait, failures, solved, s, spring
+            problem, x, z, image, start, start_image, momentum, jumped, wait, failures, solved, s,
+            spring,
         )
 
     def finished(self, state: GradientState) -> Tensor:
@@ -163,24 +160,56 @@ class _Accelerated:
     def answer(self, state: GradientState) -> tuple[Tensor, Tensor]:
         return state.z, state.x - state.image
 
-    def _split(self, problem, x, s, spring, iterations):
-        """Continue the splitting in float32, with the spring that suits the present face."""
-        low, white = problem.to(torch.float32), problem.white.to(torch.float32)
-        target = white.whiten(problem.inside(x).float()) / white.scale
-        z = low.convex_set.project(s)
-        face = low.convex_set.face(s, z) if s.any() else None
-        if face is not None and face.curvature is None:
-            share = face.free.sum(-1, keepdim=True) / min(problem.dictionary.shape)
-            before, spring = spring, default_spring(white) * (1 - share).clamp(min=0.1)
-            s = torch.addcmul(z, s - z, before / spring)
-        return iterated(low, white, target, s, iterations, spring, RELAXATION), spring
+    def _first_codes(self, state: GradientState) -> GradientState:
+        """Return codes after some iterations of the splitting in float32; jump from there."""
+        problem, x, s, spring = state.problem, state.x, torch.zeros_like(state.s), state.spring
+        s = _split(problem, x, s, spring, TO_A_FACE)
+        s, spring = self._refitted(problem, s, spring)
+        s = _split(problem, x, s, spring, ON_A_FACE if self.newton else WITHOUT_FACES)
+        z = problem.convex_set.project(s)
+        image = problem.decode(z)
+        start, start_image, jumped = z, image, state.jumped
+        if self.newton:
+            start, start_image, jumped = self._jump(problem, s, z, x, image, ~jumped)
+        return dataclasses.replace(
+            state, z=z, image=image, start=start, start_image=start_image, jumped=jumped, s=s,
+            spring=spring,
+        )
+
+    def _refitted(
+        self, problem: Constrained, s: Tensor, spring: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return s for another ρ, which suits the face of the code, and this ρ.
+
+        On a flat face F the best ρ is the root of the product of the smallest and the largest
+        eigenvalue of (DᵀD)_FF: for random atoms 1 − |F|/n times that for a few of them.
+        """
+        z = problem.convex_set.project(s)
+        face = problem.convex_set.face(s, z) if self.newton else None
+        if face is None or face.curvature is not None:
+            return s, spring
+        share = face.free.sum(-1, keepdim=True) / min(problem.dictionary.shape)
+        usual = default_spring(problem.white.to(s.dtype))
+        fitted = usual * (1 - share).clamp(min=SOFTEST)
+        return torch.addcmul(z, s - z, spring / fitted), fitted
+
+    def _split_further(self, state: GradientState) -> GradientState:
+        problem, x = state.problem, state.x
+        white = problem.white.to(x.dtype)
+        target = white.whiten(problem.inside(x)) / white.scale
+        s = iterated(problem, white, target, state.s, PER_STEP, state.spring)
+        z = problem.convex_set.project(s)
+        image = problem.decode(z)
+        solved = problem.solved(x, z, x - image, self.tol)
+        return dataclasses.replace(
+            state, z=z, image=image, start=z, start_image=image, s=s, solved=solved
+        )
 
     def _jump(self, problem, y, z, x, image, wanted):
         """Return the minimum on the face, its image, and for which of the wanted rows it is new."""
         no = torch.zeros_like(wanted)
-        face = problem.convex_set.face(y, z) if self.newton and problem.factors is None else None
-        if face is None:
-            return z, image, no
+        face = problem.convex_set.face(y, z) 
+        assert face is not None
         count = face.free.sum(-1)
         places = LARGEST_FACE * min(problem.dictionary.shape)
         rows = (wanted.squeeze(-1) & (count > 0) & (count <= places)).nonzero().squeeze(-1)
@@ -229,3 +258,10 @@ class _Accelerated:
         d = torch.where(info.unsqueeze(-1) == 0, d, torch.nan)
         out = slope.new_zeros(len(rows), m + 1).scatter_(-1, index, size * d)
         return out[:, :m]
+
+
+def _split(problem: Constrained, x: Tensor, s: Tensor, spring: Tensor, iterations: int) -> Tensor:
+    """Return s after iterations in float32."""
+    low, white = problem.to(torch.float32), problem.white.to(torch.float32)
+    target = white.whiten(problem.inside(x).float()) / white.scale
+    return iterated(low, white, target, s.float(), iterations, spring.float()).to(s.dtype)

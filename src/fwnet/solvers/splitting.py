@@ -108,20 +108,16 @@ def iterated(
     s: Tensor,
     iterations: int,
     spring: Tensor | None = None,
-    relaxation: float = RELAXATION,
 ) -> Tensor:
-    """Return s after some iterations for the rows with the coordinates x̂ = target.
-
-    `spring` is ρ, (rows, 1) or (1,).
-    """
+    """Return s after some iterations with ρ = spring for the rows with x̂ = target."""
     spring = default_spring(white) if spring is None else spring
     eigenvalues = _eigenvalues(white)
-    share = relaxation * eigenvalues / (eigenvalues + spring)
+    share = RELAXATION * eigenvalues / (eigenvalues + spring)
     s = s.clone()
     for _ in range(iterations):
         step = problem.prox(s, 1 / spring) - s
         image = white.synthesize(torch.add(s, step, alpha=2))  # of 2z − s
-        s.add_(step, alpha=relaxation).add_(white.analyze(torch.sub(target, image).mul_(share)))
+        s.add_(step, alpha=RELAXATION).add_(white.analyze(torch.sub(target, image).mul_(share)))
     return s
 
 
