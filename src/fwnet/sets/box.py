@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fwnet.functional import check_rows
 from fwnet.sets.convex_set import ConvexSet, as_tensor, contains_by_distance, widened
+from fwnet.sets.face import Face
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ class Box(ConvexSet):
         # A point on a ray through a box without 0 meets both conditions up to rounding.
         slack = 1 + 64 * torch.finfo(wide.dtype).eps
         return torch.where(gauge <= slack * most.amin(-1), gauge, torch.inf)
+
+    def face(self, y: Tensor, z: Tensor) -> Face:
+        """Entries strictly between their bounds are free."""
+        low, high = self._bounds(z, "z")
+        return Face((z > low) & (z < high), torch.zeros_like(z))
 
     contains = contains_by_distance
 

@@ -16,8 +16,8 @@ class Face:
     Attributes:
         free: Which entries may move, (rows, m); the others keep their values.
         normal: A multiple of ∇g in the free entries, (rows, m); 0 in rows without a bound.
-        curvature: A function of indices (rows, k) to λ∇²g of these entries, (rows, k, k), without
-            regard to `free`; None if g is linear.
+        curvature: λ∇²g = diag(a) + L Rᵀ as a function of some rows (r,) and the indices (r, k) of
+            their entries to a (r, k), L and R (r, k, j); None if g is linear.
 
     >>> import fwnet, torch
     >>> y = torch.tensor([[1.0, 0.5, -1.0]])
@@ -28,4 +28,4 @@ class Face:
 
     free: Tensor
     normal: Tensor
-    curvature: Callable[[Tensor], Tensor] | None = None
+    curvature: Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]] | None = None

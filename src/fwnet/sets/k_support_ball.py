@@ -103,10 +103,9 @@ class KSupportBall(ConvexSet):
         signs = z.sign() * part
         shared = mu / left.clamp(min=1)
 
-        def curvature(index: Tensor) -> Tensor:
-            own = signs.gather(-1, index)
-            whole = mu * (~part).to(z).gather(-1, index)
-            return whole.diag_embed() + shared.unsqueeze(-1) * own.unsqueeze(-1) * own.unsqueeze(-2)
+        def curvature(rows: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            own = signs[rows].gather(-1, index)
+            return mu[rows] * (own == 0), (shared[rows] * own).unsqueeze(-1), own.unsqueeze(-1)
 
         outside = (theta > 0) & theta.isfinite()
         normal = torch.where(part, signs * (moment / left.clamp(min=1)), z)

@@ -59,16 +59,26 @@ class Simplex(ConvexSet):
         with torch.no_grad():
             if cap < self.total:
                 depth = fill_depth(below.detach(), cap, self.total)
-                full, free = depth - below >= cap, below < depth
+                full = torch.ge(depth - below, cap, out=torch.empty_like(below))
+                free = torch.lt(below, depth, out=torch.empty_like(below)).sub_(full)
+                count, spent = free.sum(-1, keepdim=True), cap * full.sum(-1, keepdim=True)
             else:
-                support, _ = support_l1(below.detach(), wide.new_tensor(self.total))
-                full, free = torch.zeros_like(support, dtype=torch.bool), support > 0
-            free &= ~full
-            count = free.sum(-1, keepdim=True)
-        spent = torch.where(free, -below, cap * full.to(below)).sum(-1, keepdim=True)
-        exact = (self.total - spent) / count.clamp(min=1)
-        z = torch.where(free, (exact - below).clamp(0, cap), cap * full.to(below) + 0 * below)
+                full, spent = None, 0.0
+                free, count = support_l1(below.detach(), wide.new_tensor(self.total))
+        depth = (self.total - spent + (below * free).sum(-1, keepdim=True)) / count.clamp(min=1)
+        z = (depth - below).clamp(0, cap)
+        if full is not None:  # of the others, some may be full or empty by rounding only
+            z = z * free + cap * full
         return z.to(y.dtype)
+
+    def support(self, y: Tensor) -> Tensor:
+        """Give cap to the largest entries of y until the total is spent; at least float32."""
+        cap = self._cap(y, "y")
+        wide = widened(y)
+        count = min(math.ceil(self.total / cap), y.shape[-1])
+        rank = torch.arange(count, device=y.device, dtype=wide.dtype)
+        shares = (self.total - cap * rank).clamp(0, cap)
+        return (wide.topk(count, -1).values * shares).sum(-1)
 
     def gauge(self, z: Tensor) -> Tensor:
         """Σ z_i / total, or ∞ with a negative entry or one above its limit; at least float32."""
@@ -107,13 +117,15 @@ def fill_depth(below: Tensor, cap: float, total: float) -> Tensor:
     high = below.amax(-1, keepdim=True) + cap
     depth = torch.full_like(low, cap)  # the first entry is full
     rounding = 32 * torch.finfo(below.dtype).eps * total
+    some, rest = torch.empty_like(below), torch.empty_like(below)
     for _ in range(MAX_STEPS):
         filled = (depth - below).clamp_(0, cap)
         excess = filled.sum(-1, keepdim=True) - total
         settled = excess.abs() <= rounding
         if settled.all():
             break
-        slope = ((filled > 0) & (filled < cap)).to(below).sum(-1, keepdim=True)
+        slope = torch.gt(filled, 0, out=some).mul_(torch.lt(filled, cap, out=rest))
+        slope = slope.sum(-1, keepdim=True)
         low, high = torch.where(excess < 0, depth, low), torch.where(excess > 0, depth, high)
         ahead = depth - excess / slope
         ahead = torch.where((ahead > low) & (ahead < high), ahead, (low + high) / 2)

@@ -15,6 +15,7 @@ function.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import torch
@@ -24,13 +25,21 @@ from torch.nn.functional import pad
 from fwnet.solvers.loop import BindableMethod
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
-from fwnet.solvers.splitting import iterated
+from fwnet.sets import Face
+from fwnet.solvers.splitting import default_spring, iterated
 from fwnet.solvers.whitened import dot
 
 CHECK_EVERY = 4  # steps: a check costs as much as a step
 ROUNDING = 1e-6  # added to the diagonal of a matrix in float32, so that it can be factored
-SPLITTINGS = 20  # iterations before the first step
 LARGEST_FACE = 1.2  # times min(n, m): the free entries of a Newton step
+CHUNK = 256  # rows whose matrices are factored together
+SOFT = 0.5  # ρ of the splitting, in units of that of ADMM
+SOFTEST = 0.1  # the least, on a large face
+TO_A_FACE, ON_A_FACE, WITHOUT_FACES = 10, 10, 20  # iterations of the first step, in float32
+AGAIN = 30  # iterations where a Newton step has failed
+MOST_AGAIN = 8  # times; gradient steps follow
+PER_STEP = 8  # iterations of a step for a set without faces
+MOST_SPLITTINGS = 100  # of these steps; gradient steps follow
 
 
 @dataclass(frozen=True)
@@ -46,8 +55,10 @@ class GradientState(RowState):
     momentum: Tensor  # (rows, 1)
     jumped: Tensor  # whether y is from a Newton step, (rows, 1)
     wait: Tensor  # steps until the next one, (rows, 1)
-    patience: Tensor  # steps to wait when one has failed, (rows, 1)
+    failures: Tensor  # of Newton steps, (rows, 1)
     solved: Tensor  # (rows,)
+    s: Tensor  # the vector of the splitting, (rows, m)
+    spring: Tensor  # its ρ, (rows, 1)
 
 
 @dataclass(frozen=True)
@@ -76,29 +87,52 @@ class ProjectedGradient(BindableMethod):
 
 class _Accelerated:
     def __init__(self, problem: Constrained, tol: float, newton: bool):
-        self.problem, self.tol, self.newton = problem, tol, newton
-        gram = problem.to(torch.float32).gram
-        self.gram = pad(gram, (0, 1, 0, 1))  # of an atom that does not exist: 0
+        self.problem, self.tol = problem, tol
+        self.gram = pad(problem.to(torch.float32).gram, (0, 1, 0, 1))  # of an atom that is 0
+        origin = problem.dictionary.new_zeros(1, problem.dictionary.shape[1])
+        has_faces = problem.convex_set.face(origin, origin) is not None
+        self.newton = newton and has_faces and problem.factors is None
 
     def init(self, x: Tensor) -> GradientState:
-        z = self.problem.start
+        problem, z = self.problem, self.problem.start
         if z is None:
-            z = x.new_zeros(len(x), self.problem.dictionary.shape[1])
-        return self._begin(self.problem, x, self.problem.convex_set.project(z))
+            z = x.new_zeros(len(x), problem.dictionary.shape[1])
+        z = problem.convex_set.project(z)
+        image = problem.decode(z)
+        solved = problem.solved(x, z, x - image, self.tol)
+        one = torch.ones_like(x[:, :1])
+        no = torch.zeros_like(one, dtype=torch.bool)
+        spring = SOFT * default_spring(problem.white.to(x.dtype)) * one
+        s = z + problem.correlate(x - image) / spring
+        return GradientState(
+            problem, x, z, image, z, image, one, no, 0 * one, 0 * one, solved, s, spring
+        )
 
     def step(self, state: GradientState, index: int) -> GradientState:
-        problem, x = state.problem, state.x
         if index == 0 and self.problem.start is None:
-            return self._begin(problem, x, _first_codes(problem, x))
+            return self._first_codes(state)
+        if not self.newton and index <= MOST_SPLITTINGS:
+            return self._split_further(state)
+        problem, x = state.problem, state.x
         step_size = problem.white.scale.to(x.dtype) ** -2
         ahead = state.start + step_size * problem.correlate(x - state.start_image)
         z = problem.convex_set.project(ahead)
         image = problem.decode(z)
-        failed = state.jumped
+        s, spring = state.s, state.spring
+        failures, failed = state.failures, state.jumped
         if state.jumped.any():
             error, before = (dot(x - i, x - i) for i in (image, state.image))
             failed = state.jumped & ~(error <= before * (1 + 4 * torch.finfo(x.dtype).eps))
+            failures = failures + failed
             z, image = (torch.where(failed, *pair) for pair in ((state.z, z), (state.image, image)))
+            rows = (failed & (failures <= MOST_AGAIN)).squeeze(-1).nonzero().squeeze(-1)
+            if len(rows):
+                part = problem.select(rows)
+                again, spring[rows] = self._refitted(part, s[rows], spring[rows])
+                s[rows] = _split(part, x[rows], again, spring[rows], AGAIN)
+                ahead[rows] = s[rows]
+                z[rows] = problem.convex_set.project(s[rows])
+                image[rows] = part.decode(z[rows])
         moved = z - state.z
         momentum = (1 + (1 + 4 * state.momentum.square()).sqrt()) / 2
         against = (dot(state.start - z, moved) > 0) | state.jumped
@@ -109,15 +143,15 @@ class _Accelerated:
             solved = problem.solved(x, z, x - image, self.tol)
         start = torch.addcmul(z, beta, moved)
         start_image = torch.addcmul(image, beta, image - state.image)
-        patience = torch.where(failed, 2 * state.patience, state.patience)
-        wait = torch.where(failed, patience, state.wait - 1)
+        wait = torch.where(failed, 2 ** (failures - MOST_AGAIN) - 1, state.wait - 1)
         jumped = (wait <= 0) & ~solved.unsqueeze(-1) & self.newton
-        if self.newton:
-            direction, jumped = self._newton(problem, ahead, z, x - image, jumped)
-            start = torch.where(jumped, z + direction, start)
-            start_image = problem.decode(start)
+        if jumped.any():
+            end, end_image, jumped = self._jump(problem, ahead, z, x, image, jumped)
+            start = torch.where(jumped, end, start)
+            start_image = torch.where(jumped, end_image, start_image)
         return GradientState(
-            problem, x, z, image, start, start_image, momentum, jumped, wait, patience, solved
+            problem, x, z, image, start, start_image, momentum, jumped, wait, failures, solved, s,
+            spring,
         )
 
     def finished(self, state: GradientState) -> Tensor:
@@ -126,60 +160,108 @@ class _Accelerated:
     def answer(self, state: GradientState) -> tuple[Tensor, Tensor]:
         return state.z, state.x - state.image
 
-    def _begin(self, problem: Constrained, x: Tensor, z: Tensor) -> GradientState:
+    def _first_codes(self, state: GradientState) -> GradientState:
+        """Return codes after some iterations of the splitting in float32; jump from there."""
+        problem, x, s, spring = state.problem, state.x, torch.zeros_like(state.s), state.spring
+        s = _split(problem, x, s, spring, TO_A_FACE)
+        s, spring = self._refitted(problem, s, spring)
+        s = _split(problem, x, s, spring, ON_A_FACE if self.newton else WITHOUT_FACES)
+        z = problem.convex_set.project(s)
+        image = problem.decode(z)
+        start, start_image, jumped = z, image, state.jumped
+        if self.newton:
+            start, start_image, jumped = self._jump(problem, s, z, x, image, ~jumped)
+        return dataclasses.replace(
+            state, z=z, image=image, start=start, start_image=start_image, jumped=jumped, s=s,
+            spring=spring,
+        )
+
+    def _refitted(
+        self, problem: Constrained, s: Tensor, spring: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return s for another ρ, which suits the face of the code, and this ρ.
+
+        On a flat face F the best ρ is the root of the product of the smallest and the largest
+        eigenvalue of (DᵀD)_FF: for random atoms 1 − |F|/n times that for a few of them.
+        """
+        z = problem.convex_set.project(s)
+        face = problem.convex_set.face(s, z) if self.newton else None
+        if face is None or face.curvature is not None:
+            return s, spring
+        share = face.free.sum(-1, keepdim=True) / min(problem.dictionary.shape)
+        usual = default_spring(problem.white.to(s.dtype))
+        fitted = usual * (1 - share).clamp(min=SOFTEST)
+        return torch.addcmul(z, s - z, spring / fitted), fitted
+
+    def _split_further(self, state: GradientState) -> GradientState:
+        problem, x = state.problem, state.x
+        white = problem.white.to(x.dtype)
+        target = white.whiten(problem.inside(x)) / white.scale
+        s = iterated(problem, white, target, state.s, PER_STEP, state.spring)
+        z = problem.convex_set.project(s)
         image = problem.decode(z)
         solved = problem.solved(x, z, x - image, self.tol)
-        one = torch.ones_like(x[:, :1])
-        no = torch.zeros_like(one, dtype=torch.bool)
-        return GradientState(problem, x, z, image, z, image, one, no, 0 * one, one, solved)
+        return dataclasses.replace(
+            state, z=z, image=image, start=z, start_image=image, s=s, solved=solved
+        )
 
-    def _newton(
-        self, problem: Constrained, y: Tensor, z: Tensor, residual: Tensor, wanted: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return d, and for which of the wanted rows there is one. Matrices are in float32."""
-        face = problem.convex_set.face(y, z) if wanted.any() else None
-        if face is None:
-            return z, torch.zeros_like(wanted)
-        count = face.free.sum(-1, keepdim=True)
-        wanted = wanted & (count > 0) & (count <= LARGEST_FACE * min(problem.dictionary.shape))
-        places = int(torch.where(wanted, count, 0).max())
-        if places == 0:
-            return z, wanted
-        m, low, tiny = z.shape[-1], torch.float32, torch.finfo(z.dtype).tiny
-        rows, entries = (face.free & wanted).nonzero(as_tuple=True)
-        index = torch.full((len(z), places), m, device=z.device)
-        index[rows, (face.free.cumsum(-1) - 1)[rows, entries]] = entries
+    def _jump(self, problem, y, z, x, image, wanted):
+        """Return the minimum on the face, its image, and for which of the wanted rows it is new."""
+        no = torch.zeros_like(wanted)
+        face = problem.convex_set.face(y, z) 
+        assert face is not None
+        count = face.free.sum(-1)
+        places = LARGEST_FACE * min(problem.dictionary.shape)
+        rows = (wanted.squeeze(-1) & (count > 0) & (count <= places)).nonzero().squeeze(-1)
+        rows = rows[count[rows].argsort()]
+        # Without its part along the normal, which would take the digits of float32.
+        slope = problem.correlate(x - image) * face.free
+        tiny = torch.finfo(z.dtype).tiny
+        along = dot(face.normal, slope) / dot(face.normal, face.normal).clamp_(min=tiny)
+        slope.addcmul_(along, face.normal, value=-1)
+        d = torch.zeros_like(z)
+        for chunk in rows.split(CHUNK):
+            d[chunk] = self._newton(face, chunk, slope, problem.white.scale)
+        start = z + d
+        jumped = no.index_fill(0, rows, True) & d.isfinite().all(-1, keepdim=True)
+        if not jumped.all():
+            start = torch.where(jumped, start, z)
+        return start, problem.decode(start), jumped
+
+    def _newton(self, face: Face, rows: Tensor, slope: Tensor, scale: Tensor) -> Tensor:
+        """Return d for some rows. Matrices are in float32."""
+        free, low, m = face.free[rows], torch.float32, slope.shape[-1]
+        count = free.sum(-1)
+        places = int(count.max())
+        row, entries = free.nonzero(as_tuple=True)
+        index = torch.full((len(rows), places), m, device=rows.device)
+        index[row, (free.cumsum(-1) - 1)[row, entries]] = entries
+        matrix = self.gram.index_select(0, index.flatten()).unflatten(0, index.shape)
+        matrix = matrix.gather(-1, index.unsqueeze(-2).expand(-1, places, -1))
         empty = index == m
-        matrix = self.gram[index.unsqueeze(-1), index.unsqueeze(-2)]
+        diagonal = matrix.diagonal(dim1=-2, dim2=-1)
         if face.curvature is not None:
             own = (~empty).to(low)
-            bend = face.curvature(index.clamp(max=m - 1)).to(low)
-            matrix += (
-                bend * problem.white.scale.to(low) ** 2 * (own.unsqueeze(-1) * own.unsqueeze(-2))
-            )
-        diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+            a, left, right = face.curvature(rows, index.clamp(max=m - 1))
+            own *= float(scale) ** 2
+            matrix.baddbmm_(left.to(low) * own.unsqueeze(-1), right.to(low).mT)
+            diagonal.addcmul_(a.to(low), own)
         diagonal.mul_(1 + ROUNDING).add_(empty)
         factor, info = torch.linalg.cholesky_ex(matrix)
-        # Without its part along the normal, which would take the digits of float32.
-        slope = torch.where(face.free, problem.correlate(residual), 0.0)
-        along = dot(face.normal, slope) / dot(face.normal, face.normal).clamp(min=tiny)
-        slope = torch.addcmul(slope, along, face.normal, value=-1)
-        size = slope.abs().amax(-1, keepdim=True).clamp(min=tiny)
-        right = pad(torch.stack([slope / size, face.normal], -1).to(low), (0, 0, 0, 1))
+        size = slope[rows].abs().amax(-1, keepdim=True).clamp(min=torch.finfo(slope.dtype).tiny)
+        right = pad(torch.stack([slope[rows] / size, face.normal[rows]], -1).to(low), (0, 0, 0, 1))
         right = right.gather(-2, index.unsqueeze(-1).expand(-1, -1, 2))
         d, across = torch.cholesky_solve(right, factor).unbind(-1)
         normal = right[..., 1]
         spread = dot(normal, across)
         d = d - across * (dot(normal, d) / torch.where(spread > 0, spread, 1.0))
-        wanted &= d.isfinite().all(-1, keepdim=True) & (info == 0).unsqueeze(-1)
-        d = torch.zeros_like(z[:, :1]).expand(-1, m + 1).scatter(-1, index, size * d)
-        return torch.where(wanted, d[:, :m], 0.0), wanted
+        d = torch.where(info.unsqueeze(-1) == 0, d, torch.nan)
+        out = slope.new_zeros(len(rows), m + 1).scatter_(-1, index, size * d)
+        return out[:, :m]
 
 
-def _first_codes(problem: Constrained, x: Tensor) -> Tensor:
-    """Return codes after some iterations of the splitting in float32, whose face is often right."""
-    white = problem.white.to(torch.float32)
+def _split(problem: Constrained, x: Tensor, s: Tensor, spring: Tensor, iterations: int) -> Tensor:
+    """Return s after iterations in float32."""
+    low, white = problem.to(torch.float32), problem.white.to(torch.float32)
     target = white.whiten(problem.inside(x).float()) / white.scale
-    s = target.new_zeros(len(x), problem.dictionary.shape[1])
-    s = iterated(problem.to(torch.float32), white, target, s, SPLITTINGS)
-    return problem.convex_set.project(s.to(x.dtype))
+    return iterated(low, white, target, s.float(), iterations, spring.float()).to(s.dtype)

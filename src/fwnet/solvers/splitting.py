@@ -83,14 +83,14 @@ class _Splitting:
                 z = problem.convex_set.project(z)
             # The multiplier of an optimal code is Dᵀ(x − Dz).
             residual = inner - problem.decode(z)
-            s = z + problem.correlate(residual) / _spring(white)
+            s = z + problem.correlate(residual) / default_spring(white)
         return SplittingState(
             problem, white, inner, x - inner, white.whiten(inner) / white.scale, s, z, residual
         )
 
     def step(self, state: SplittingState, index: int) -> SplittingState:
         s = iterated(state.problem, state.white, state.target, state.s, self.iterations)
-        z = state.problem.prox(s, 1 / _spring(state.white))
+        z = state.problem.prox(s, 1 / default_spring(state.white))
         residual = state.x - state.problem.decode(z)
         return dataclasses.replace(state, s=s, z=z, residual=residual)
 
@@ -102,16 +102,22 @@ class _Splitting:
 
 
 def iterated(
-    problem: Problem, white: Whitened, target: Tensor, s: Tensor, iterations: int
+    problem: Problem,
+    white: Whitened,
+    target: Tensor,
+    s: Tensor,
+    iterations: int,
+    spring: Tensor | None = None,
 ) -> Tensor:
-    """Return s after some iterations for the rows with the coordinates x̂ = target."""
-    spring, eigenvalues = _spring(white), _eigenvalues(white)
-    share = eigenvalues / (eigenvalues + spring)
+    """Return s after some iterations with ρ = spring for the rows with x̂ = target."""
+    spring = default_spring(white) if spring is None else spring
+    eigenvalues = _eigenvalues(white)
+    share = RELAXATION * eigenvalues / (eigenvalues + spring)
+    s = s.clone()
     for _ in range(iterations):
-        z = problem.prox(s, 1 / spring)
-        mirrored = 2 * z - s
-        w = white.analyze(share * (target - white.synthesize(mirrored))).add_(mirrored)
-        s = torch.add(s, w.sub_(z), alpha=RELAXATION)
+        step = problem.prox(s, 1 / spring) - s
+        image = white.synthesize(torch.add(s, step, alpha=2))  # of 2z − s
+        s.add_(step, alpha=RELAXATION).add_(white.analyze(torch.sub(target, image).mul_(share)))
     return s
 
 
@@ -120,6 +126,6 @@ def _eigenvalues(white: Whitened) -> Tensor:
     return white.scale**2 / white.metric
 
 
-def _spring(white: Whitened) -> Tensor:
+def default_spring(white: Whitened) -> Tensor:
     """Return ρ, the geometric mean of the eigenvalues."""
     return _eigenvalues(white).log().mean(-1, keepdim=True).exp()
