@@ -8,6 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import torch
@@ -34,10 +35,11 @@ from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.dual_newton import DualNewton
 from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe, ShortStep
+from fwnet.solvers.groups import Groups, orthogonal_groups
 from fwnet.solvers.homotopy import Homotopy
 from fwnet.solvers.implicit import attach_gradient
 from fwnet.solvers.interior_point import InteriorPoint
-from fwnet.solvers.loop import BindableMethod, Limits, Method, Progress, iterate
+from fwnet.solvers.loop import BindableMethod, Limits, Method, Outcome, Progress, iterate
 from fwnet.solvers.pivots import Pivots
 from fwnet.solvers.primal_newton import PrimalNewton
 from fwnet.solvers.problem import Constrained, Problem
@@ -356,15 +358,17 @@ def solve_rows(
     gap, norm_gap = (x.new_empty(count, dtype=torch.float64) for _ in range(2))
     status = torch.empty(count, dtype=torch.int8, device=x.device)
     num_steps = torch.empty(count, dtype=torch.int32, device=x.device)
-    shared = method.bind(problem, inner, NORM_TOL * inner) if problem.same_for_all_rows else None
+    bind = partial(method.bind, tol=inner, norm_tol=NORM_TOL * inner)
+    groups = _groups(problem, method, bind)
+    shared = bind(problem) if problem.same_for_all_rows and groups is None else None
     side_by_side = x.device.type == "cpu" and method.frees_python()
     threads = torch.get_num_threads() if side_by_side else 1
     size = _rows_per_block(count, _block_rows(problem, method, inner, x.device.type), threads)
     done = [0] * -(-count // size)  # rows of each block
     start, one_at_a_time = time.monotonic(), threading.Lock()
 
-    def bind(some: Problem) -> Method:
-        return shared or method.bind(some, inner, NORM_TOL * inner)
+    def search(some: Problem, x: Tensor, limits: Limits) -> Outcome:
+        return groups.search(x, limits) if groups else iterate(shared or bind(some), x, limits)
 
     def solve_block(number: int) -> None:
         def report(progress: Progress) -> bool | None:
@@ -377,7 +381,7 @@ def solve_rows(
         own = limits if limits.callback is None else dataclasses.replace(limits, callback=report)
         rows = slice(number * size, (number + 1) * size)
         part = problem.select(rows)
-        block = _solve_block(part, x[rows], bind, tol, own, dtype)
+        block = _solve_block(part, x[rows], search, tol, own, dtype)
         code[rows], gap[rows], norm_gap[rows] = block.code, block.gap, block.norm_gap
         binds[rows], status[rows] = block.binds, block.status_code
         num_steps[rows] = block.num_steps
@@ -386,18 +390,28 @@ def solve_rows(
     return Solution(code, gap, norm_gap, binds, status, num_steps)
 
 
+def _groups(
+    problem: Problem, method: BindableMethod, bind: Callable[[Problem], Method]
+) -> Groups | None:
+    """Return the groups of atoms that are solved one by one, if there are several."""
+    if not isinstance(method, Auto) or not problem.same_for_all_rows:
+        return None
+    assert isinstance(problem, Constrained)
+    found = orthogonal_groups(problem) if problem.exponent > 2 else []
+    return Groups(problem, found, bind) if found else None
+
+
 def _solve_block(
     problem: Problem,
     x: Tensor,
-    bind: Callable[[Problem], Method],
+    search: Callable[[Problem, Tensor, Limits], Outcome],
     tol: float,
     limits: Limits,
     dtype: torch.dtype,
 ) -> Solution:
     """Run the loop on the rows that need a search, and certify all codes."""
     finite = x.isfinite().all(-1)
-    inside = problem.inside(torch.where(finite.unsqueeze(-1), x, 0.0)).abs().amax(-1)
-    searched = inside > 64 * torch.finfo(x.dtype).eps * x.abs().amax(-1)
+    searched = problem.has_part(torch.where(finite.unsqueeze(-1), x, 0.0))
     everything = bool(searched.all())
     index = slice(None) if everything else searched.nonzero().squeeze(-1)
     code = x.new_zeros(len(x), problem.dictionary.shape[1])
@@ -405,7 +419,7 @@ def _solve_block(
     status = torch.full((len(x),), Status.CERTIFIED, dtype=torch.int8, device=x.device)
     num_steps = torch.zeros(len(x), dtype=torch.int32, device=x.device)
     if len(status[index]):
-        outcome = iterate(bind(problem.select(index)), x[index], limits)
+        outcome = search(problem.select(index), x[index], limits)
         code[index], dual[index] = outcome.code, outcome.dual
         status[index], num_steps[index] = outcome.status, outcome.num_steps
     # Certificates are computed in float64, whatever the precision of the search.
