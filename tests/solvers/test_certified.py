@@ -1,6 +1,7 @@
 """`solve` with its own methods: optimal, shortest, and honest about both, for every p."""
 
 import math
+import threading
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Lasso, lars_path
 
 from fwnet import LpBall, dual_exponent, solve
-from fwnet.solvers import Status, UncertifiedWarning, certified
+from fwnet.solvers import CVX, Auto, Status, UncertifiedWarning, certified
+from fwnet.solvers.certified import FEWEST_SIDE_BY_SIDE
 from fwnet.solvers.problem import Constrained
+from fwnet.solvers.threads import for_each
 from tests.solvers.problems import EXPONENTS, FEW_EXPONENTS, gaussian, objective, paper
 
 
@@ -379,11 +382,96 @@ def test_the_callback_counts_the_rows_of_all_blocks(monkeypatch):
     seen = []
     solve(x, dictionary, LpBall(1.3, 1.0), callback=seen.append)
     assert {progress.rows for progress in seen} == {20}
-    assert {progress.rows_done for progress in seen} >= {0, 8, 16, 20}
+    assert {progress.rows_done for progress in seen} >= {0, 7, 14, 20}
     assert seen[-1].rows_done == 20
     stopped = solve(x, dictionary, LpBall(1.3, 0.3), callback=lambda progress: progress.step == 1)
     assert set(stopped.status) == {"stopped by the callback"}
-    assert stopped.num_steps.tolist() == [1] * 8 + [0] * 12  # later blocks stop at once
+    assert stopped.num_steps.tolist() == [1] * 7 + [0] * 13  # later blocks stop at once
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+class TestBlocksSideBySide:
+    def test_codes_are_the_same(self):
+        x, dictionary = gaussian(2 * FEWEST_SIDE_BY_SIDE)
+        for p in (1.0, 1.3, 3.0, math.inf):
+            together = solve(x, dictionary, LpBall(p, 0.5))
+            assert together.certified.all()
+            assert together.num_steps.max() > 0
+            alone = [
+                solve(part, dictionary, LpBall(p, 0.5)).code
+                for part in x.split(FEWEST_SIDE_BY_SIDE)
+            ]
+            torch.testing.assert_close(together.code, torch.cat(alone), rtol=0, atol=1e-10)
+
+    def test_they_run_at_the_same_time(self):
+        names, both = set(), threading.Barrier(2, timeout=60)
+
+        def meet(number):
+            names.add(threading.current_thread().name)
+            both.wait()
+            assert torch.get_num_threads() == 1
+
+        for_each(meet, range(4), threads=2)
+        assert len(names) == 2
+
+    def test_calls_within_others_do_not_add_up(self):
+        outer, inner = set(), set()
+
+        def within(number):
+            inner.add(threading.get_ident())
+
+        def without(number):
+            outer.add(threading.get_ident())
+            for_each(within, range(4), threads=2)
+
+        for_each(without, range(2), threads=2)
+        assert inner <= outer
+
+    def test_the_callback_hears_one_block_at_a_time(self):
+        x, dictionary = gaussian(4 * FEWEST_SIDE_BY_SIDE)
+        seen, at_once = [], threading.Lock()
+
+        def callback(progress):
+            assert at_once.acquire(blocking=False)
+            seen.append(progress.rows_done)
+            at_once.release()
+
+        assert solve(x, dictionary, LpBall(1.3, 0.5), callback=callback).certified.all()
+        assert max(seen) == len(x)
+        assert seen == sorted(seen)
+
+    def test_what_a_callback_raises_ends_the_search(self):
+        x, dictionary = gaussian(2 * FEWEST_SIDE_BY_SIDE)
+
+        def interrupt(progress):
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            solve(x, dictionary, LpBall(1.3, 0.5), callback=interrupt)
+
+    def test_modes_hold_in_threads(self):
+        x, dictionary = (t.float() for t in gaussian(2 * FEWEST_SIDE_BY_SIDE))
+        expected = solve(x, dictionary, LpBall(1.3, 0.5)).code
+        with torch.inference_mode():
+            assert torch.equal(solve(x, dictionary, LpBall(1.3, 0.5)).code, expected)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert torch.equal(solve(x, dictionary, LpBall(1.3, 0.5)).code, expected)
+        radius = torch.tensor(0.5, requires_grad=True)
+        solve(x, dictionary, LpBall(1.3, radius)).code.sum().backward()
+        assert radius.grad != 0
+
+    def test_cvxpy_has_one_thread(self):
+        assert not CVX().frees_python()
+        assert Auto().frees_python()
 
 
 def test_autocast_and_inference_mode_change_nothing():

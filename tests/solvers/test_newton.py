@@ -132,7 +132,8 @@ def test_the_weighted_gram_of_few_and_many_rows(rows):
     white = whiten(random(7, 12))
     weights = random(rows, 12, seed=1).abs()
     expected = white.basis @ weights.diag_embed() @ white.basis.T
-    torch.testing.assert_close(weighted_gram(white, weights), expected)
+    # Of the result, solvers read the lower half.
+    torch.testing.assert_close(weighted_gram(white, weights).tril(), expected.tril())
 
 
 @pytest.mark.parametrize("p", [1.02, 1.3])

@@ -2,11 +2,13 @@
 
 import dataclasses
 import math
+import threading
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import torch
@@ -33,10 +35,11 @@ from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.dual_newton import DualNewton
 from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe, ShortStep
+from fwnet.solvers.groups import Groups, orthogonal_groups
 from fwnet.solvers.homotopy import Homotopy
 from fwnet.solvers.implicit import attach_gradient
 from fwnet.solvers.interior_point import InteriorPoint
-from fwnet.solvers.loop import BindableMethod, Limits, Method, Progress, iterate
+from fwnet.solvers.loop import BindableMethod, Limits, Method, Outcome, Progress, iterate
 from fwnet.solvers.pivots import Pivots
 from fwnet.solvers.primal_newton import PrimalNewton
 from fwnet.solvers.problem import Constrained, Problem
@@ -45,6 +48,7 @@ from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.secular import Secular
 from fwnet.solvers.solution import Solution, Status, UncertifiedWarning, uncertified
 from fwnet.solvers.splitting import ADMM
+from fwnet.solvers.threads import for_each
 from fwnet.solvers.vertices import Vertices
 
 NORM_TOL = 10  # norm_gap may be this many times tol, relative to the norm
@@ -57,6 +61,7 @@ NEWTON_ITERATIVE, TIGHTEST_ITERATIVE, SMOOTH = (1.0001, 12.0), 5e-14, (1.12, 2.0
 NONNEGATIVE = (1.05, 1.9)  # p of a `NonnegativeLpBall` for which the dual method is used
 CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 21
 FEWEST_ROWS = 64  # per block, however wide: fewer would not keep the machine busy
+FEWEST_SIDE_BY_SIDE = 256  # per block, if there are several only for the sake of threads
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
 
 
@@ -227,7 +232,8 @@ def solve(
         max_steps: The largest number of steps per row (default: the method's own limit).
         time_limit: The largest number of seconds (default: none). Unfinished rows have the status
             TIME_LIMIT.
-        callback: Called with a `Progress` after every step. Return True to stop the search.
+        callback: Called with a `Progress` after every step, on a CPU also from other threads, one
+            at a time. Return True to stop the search.
         warn: Whether an `UncertifiedWarning` says how many codes of method "auto" are not
             certified, other than by a limit that was given here, and what to do.
 
@@ -352,36 +358,60 @@ def solve_rows(
     gap, norm_gap = (x.new_empty(count, dtype=torch.float64) for _ in range(2))
     status = torch.empty(count, dtype=torch.int8, device=x.device)
     num_steps = torch.empty(count, dtype=torch.int32, device=x.device)
-    shared = method.bind(problem, inner, NORM_TOL * inner) if problem.same_for_all_rows else None
-    start = time.monotonic()
-    size = _block_rows(problem, method, inner, x.device.type)
-    for first in range(0, count, size):
-        rows = slice(first, first + size)
+    bind = partial(method.bind, tol=inner, norm_tol=NORM_TOL * inner)
+    groups = _groups(problem, method, bind)
+    shared = bind(problem) if problem.same_for_all_rows and groups is None else None
+    side_by_side = x.device.type == "cpu" and method.frees_python()
+    threads = torch.get_num_threads() if side_by_side else 1
+    size = _rows_per_block(count, _block_rows(problem, method, inner, x.device.type), threads)
+    done = [0] * -(-count // size)  # rows of each block
+    start, one_at_a_time = time.monotonic(), threading.Lock()
+
+    def search(some: Problem, x: Tensor, limits: Limits) -> Outcome:
+        return groups.search(x, limits) if groups else iterate(shared or bind(some), x, limits)
+
+    def solve_block(number: int) -> None:
+        def report(progress: Progress) -> bool | None:
+            assert limits.callback is not None
+            with one_at_a_time:
+                done[number] = progress.rows_done
+                seconds = time.monotonic() - start
+                return limits.callback(Progress(progress.step, sum(done), count, seconds))
+
+        own = limits if limits.callback is None else dataclasses.replace(limits, callback=report)
+        rows = slice(number * size, (number + 1) * size)
         part = problem.select(rows)
-
-        def bind(some: Problem) -> Method:
-            return shared or method.bind(some, inner, NORM_TOL * inner)
-
-        shifted = _shifted(limits, first, count, start)
-        block = _solve_block(part, x[rows], bind, tol, shifted, dtype)
+        block = _solve_block(part, x[rows], search, tol, own, dtype)
         code[rows], gap[rows], norm_gap[rows] = block.code, block.gap, block.norm_gap
         binds[rows], status[rows] = block.binds, block.status_code
         num_steps[rows] = block.num_steps
+
+    for_each(solve_block, range(len(done)), threads)
     return Solution(code, gap, norm_gap, binds, status, num_steps)
+
+
+def _groups(
+    problem: Problem, method: BindableMethod, bind: Callable[[Problem], Method]
+) -> Groups | None:
+    """Return the groups of atoms that are solved one by one, if there are several."""
+    if not isinstance(method, Auto) or not problem.same_for_all_rows:
+        return None
+    assert isinstance(problem, Constrained)
+    found = orthogonal_groups(problem) if problem.exponent > 2 else []
+    return Groups(problem, found, bind) if found else None
 
 
 def _solve_block(
     problem: Problem,
     x: Tensor,
-    bind: Callable[[Problem], Method],
+    search: Callable[[Problem, Tensor, Limits], Outcome],
     tol: float,
     limits: Limits,
     dtype: torch.dtype,
 ) -> Solution:
     """Run the loop on the rows that need a search, and certify all codes."""
     finite = x.isfinite().all(-1)
-    inside = problem.inside(torch.where(finite.unsqueeze(-1), x, 0.0)).abs().amax(-1)
-    searched = inside > 64 * torch.finfo(x.dtype).eps * x.abs().amax(-1)
+    searched = problem.has_part(torch.where(finite.unsqueeze(-1), x, 0.0))
     everything = bool(searched.all())
     index = slice(None) if everything else searched.nonzero().squeeze(-1)
     code = x.new_zeros(len(x), problem.dictionary.shape[1])
@@ -389,7 +419,7 @@ def _solve_block(
     status = torch.full((len(x),), Status.CERTIFIED, dtype=torch.int8, device=x.device)
     num_steps = torch.zeros(len(x), dtype=torch.int32, device=x.device)
     if len(status[index]):
-        outcome = iterate(bind(problem.select(index)), x[index], limits)
+        outcome = search(problem.select(index), x[index], limits)
         code[index], dual[index] = outcome.code, outcome.dual
         status[index], num_steps[index] = outcome.status, outcome.num_steps
     # Certificates are computed in float64, whatever the precision of the search.
@@ -428,6 +458,13 @@ def _block_rows(problem: Problem, method: BindableMethod, tol: float, device: st
     elif method.uses_matrices(problem, tol):
         rows = min(rows, matrix_entries // min(n, m) ** 2)
     return max(1, rows)
+
+
+def _rows_per_block(count: int, most: int, threads: int) -> int:
+    """Return the size of blocks as large as each other, if possible a multiple of the threads."""
+    blocks = -(-count // most)
+    blocks = max(blocks, min(-(-blocks // threads) * threads, count // FEWEST_SIDE_BY_SIDE))
+    return -(-count // max(1, blocks)) or 1
 
 
 def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:

@@ -74,6 +74,10 @@ class CVX(BindableMethod):
         """Return True: CVXPY computes in float64."""
         return True
 
+    def frees_python(self) -> bool:
+        """Return False: the blocks share the problems of CVXPY, too."""
+        return False
+
 
 class _Rows:
     def __init__(self, cp: Any, problem: Constrained | Penalized, settings: CVX):

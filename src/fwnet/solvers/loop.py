@@ -54,6 +54,10 @@ class BindableMethod(Protocol):
         """Return whether float32 rows should be solved in float64."""
         return False
 
+    def frees_python(self) -> bool:
+        """Return whether its time is that of torch, so that threads with blocks of rows pay."""
+        return True
+
 
 @dataclass(frozen=True)
 class Progress:

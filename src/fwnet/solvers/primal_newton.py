@@ -49,6 +49,7 @@ MAX_HALVINGS = 30
 CONJUGATE_TOL = 1e-7  # share of the squared residual that is noise in float32
 NOTHING = 1e-10  # relative change of the residual or norm that may be rounding
 RIDGE_STEPS = 12
+MOST_LOW_STEPS = 6  # in float32: float64 rows begin with them, with fewer below p = 5
 FEW_STEPS, MOST_STEPS = 8, 40  # with conjugate gradients, and in all, where systems are factored
 # Per Newton step.
 CONJUGATE_STEPS = (3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 40, 50, 60, 80, 100, 100, 100)
@@ -71,7 +72,8 @@ class PrimalState(RowState):
     witness: Tensor  # the v that proved that the constraint binds, (rows, k)
     binds: Tensor  # (rows, 1)
     given_up: Tensor  # whether there were too many steps, (rows, 1)
-    p: Tensor  # the exponent that the row has reached, (rows, 1)
+    p: Tensor  # the exponent that the row has reached, in float64, (rows, 1)
+    exact: Target | None  # in float64, while all else is in float32
 
 
 class PrimalNewton:
@@ -89,6 +91,7 @@ class PrimalNewton:
         self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
         self.direct = direct
         self.p = self.first_p = p
+        self.low_steps = min(MOST_LOW_STEPS, int(2 * (p - 2)))
         while self.first_p / PATH_RATIO > PATH_START:
             self.first_p /= PATH_RATIO
         self._low = white.to(torch.float32)
@@ -96,14 +99,18 @@ class PrimalNewton:
 
     def init(self, x: Tensor) -> PrimalState:
         """Start from the code whose dual vector is x."""
-        target = Target.of(x, self.radius, self.white.to(x.dtype))
-        p = torch.full_like(target.radius, self.first_p)
-        start = _dual_code(target.white.analyze(target.x), p)
+        target, exact = Target.of(x, self.radius, self.white.to(x.dtype)), None
+        if x.dtype == torch.float64 and self.low_steps and not self.direct:
+            exact, target = target, target.to(torch.float32)
+        p = torch.full_like(target.radius, self.first_p, dtype=torch.float64)
+        start = _exact(target, _dual_code(target.white.analyze(target.x), p))
         no = torch.zeros_like(target.radius, dtype=torch.bool)
-        return self._placed(self._evaluate(target, _exact(target, start), target.x, no, p))
+        return self._placed(self._evaluate(target, start, target.x, no, p, exact))
 
     def step(self, state: PrimalState, index: int) -> PrimalState:
         """Take a Newton step with a line search, at the next exponent where it is time for it."""
+        if index == self.low_steps:
+            state = self._widened(state)
         state = self._with_next_exponent(state)
         direct = self.direct or (self._factors and index >= FEW_STEPS)
         if direct:
@@ -119,7 +126,7 @@ class PrimalNewton:
 
     def finished(self, state: PrimalState) -> Tensor:
         """Return which rows have a small gap or norm_gap, or are left to direct steps."""
-        at_the_end = (state.p >= self.p).squeeze(-1)
+        at_the_end = (state.p >= self.p).squeeze(-1) & (state.exact is None)
         solved = self._solved(state, self.tol, self.norm_tol) & at_the_end
         return solved | state.given_up.squeeze(-1)
 
@@ -128,8 +135,18 @@ class PrimalNewton:
 
         A residual near 0 has no meaningful direction: there the witness is the better dual vector.
         """
+        state = self._widened(state)
         vanished = state.binds & (state.error <= self.tol)
         return state.target.answer(state.z, torch.where(vanished, state.witness, state.v))
+
+    def _widened(self, state: PrimalState) -> PrimalState:
+        """Return the state in the precision of the rows."""
+        target = state.exact
+        if target is None:
+            return state
+        z, witness = state.z.to(target.x.dtype), state.witness.to(target.x.dtype)
+        z = torch.where(state.binds, z, _nearest_exact(target, z))
+        return self._evaluate(target, z, witness, state.binds, state.p)
 
     def _with_next_exponent(self, state: PrimalState) -> PrimalState:
         """Raise the exponent of the rows that are nearly solved."""
@@ -144,19 +161,25 @@ class PrimalNewton:
         target, free = part.target, torch.zeros_like(part.binds)
         p = (part.p * PATH_RATIO).clamp(max=self.p)
         exact = _exact(target, _dual_code(part.s, p))
-        ahead = self._placed(self._evaluate(target, exact, part.witness, free, p))
+        ahead = self._placed(self._evaluate(target, exact, part.witness, free, p, part.exact))
         return ahead if part is state else state.put(rows, ahead)
 
     @staticmethod
     def _evaluate(
-        target: Target, z: Tensor, witness: Tensor, binds: Tensor, p: Tensor
+        target: Target,
+        z: Tensor,
+        witness: Tensor,
+        binds: Tensor,
+        exponent: Tensor,
+        exact: Target | None = None,
     ) -> PrimalState:
         """Compute everything at z, after scaling z to the sphere where the constraint binds."""
-        white = target.white
+        white, p = target.white, exponent.to(z.dtype)
         norm, s, curvature = norm_gradient(z, p)
-        z = torch.where(binds, z * (target.radius / norm), z)
+        z = z * torch.where(binds, target.radius / norm, 1.0)
         norm = torch.where(binds, target.radius, norm)
-        image = white.synthesize(torch.where(binds, z, norm * s))
+        # As a sum: torch.where takes several times as long.
+        image = white.synthesize(torch.addcmul(binds * z, s, torch.where(binds, 0.0, norm)))
         residual = torch.where(binds, target.x - image, 0.0)
         weighted = residual / white.metric
         v = torch.where(binds, weighted, image)
@@ -168,9 +191,8 @@ class PrimalNewton:
         reached = reached / dot(v, white.metric * v)
         gap = torch.where(binds, error - reached, 1 - xv / dual_norm / norm)
         no = torch.zeros_like(binds)
-        return PrimalState(
-            target, z, norm, s, curvature, v, y, dual_norm, error, gap, witness, binds, no, p
-        )
+        found = (z, norm, s, curvature, v, y, dual_norm, error, gap, witness, binds, no)
+        return PrimalState(target, *found, exponent, exact)
 
     def _placed(self, state: PrimalState) -> PrimalState:
         """Move rows whose bound exceeds c to the sphere."""
@@ -179,10 +201,10 @@ class PrimalNewton:
         if not new.any():
             return state
         rows = new.squeeze(-1).nonzero().squeeze(-1)
-        target = state.target.select(rows)
-        p = state.p[rows]
-        start = _ridge(target, p)
-        return state.put(rows, self._evaluate(target, start, state.v[rows], new[rows], p))
+        part = state.select(rows)
+        start = _ridge(part.target, part.p)
+        ahead = self._evaluate(part.target, start, part.v, new[rows], part.p, part.exact)
+        return state.put(rows, ahead)
 
     @staticmethod
     def _solved(state: PrimalState, tol: float, norm_tol: float) -> Tensor:
@@ -238,7 +260,10 @@ class PrimalNewton:
                 coefficients.addcmul_(normal, along_s, value=-1)
                 b.addcmul_(s, along_s, value=-1)
                 rho.addcmul_(vs, along_s, value=-1)
-            torch.where(binds, b, coefficients, out=b)
+            if any_binds:
+                torch.where(binds, b, coefficients, out=b)
+            else:
+                b.copy_(coefficients)
             rho.mul_(binds)
             coefficients_v = g * rho
             return coefficients_v, inner(b, coefficients) + dot(eta, coefficients_v)
@@ -271,7 +296,7 @@ class PrimalNewton:
 
         With `low` the factor is of this dtype, and its solutions are refined once.
         """
-        p, white = state.p, state.target.white
+        p, white = state.p.to(state.z.dtype), state.target.white
         z, norm, binds = state.z, state.norm, state.binds
         tiny, flattest = torch.finfo(z.dtype).tiny, FLATTEST if low is None else FLATTEST_LOW
         flat = state.curvature.clamp(min=tiny).reciprocal().clamp_(max=flattest) / (p - 1)
@@ -308,6 +333,10 @@ class PrimalNewton:
         dv = plain + change * by_multiplier
         return inverse_hessian(white.analyze(dv) - excess) - change * z
 
+    def _ahead(self, state: PrimalState, d: Tensor) -> PrimalState:
+        z = state.z + d
+        return self._evaluate(state.target, z, state.witness, state.binds, state.p, state.exact)
+
     def _search(self, state: PrimalState, d: Tensor, direct: bool) -> PrimalState:
         """Halve the step of each row until the residual on the sphere, or the norm, decreases.
 
@@ -320,7 +349,7 @@ class PrimalNewton:
             smaller |= (new <= old * (1 + NOTHING)) & (ahead.gap < 0.5 * before.gap)
             return smaller.squeeze(-1)
 
-        merged = self._evaluate(state.target, state.z + d, state.witness, state.binds, state.p)
+        merged = self._ahead(state, d)
         rows = (~fine(merged, state)).nonzero().squeeze(-1)  # with NaN
         size = 1.0
         for _ in range(MAX_HALVINGS):
@@ -328,9 +357,7 @@ class PrimalNewton:
                 return merged
             size /= 2
             part = state.select(rows)
-            trial = self._evaluate(
-                part.target, part.z + size * d[rows], part.witness, part.binds, part.p
-            )
+            trial = self._ahead(part, size * d[rows])
             good = fine(trial, part)
             merged = merged.put(rows[good], trial.select(good.nonzero().squeeze(-1)))
             rows = rows[~good]
@@ -342,13 +369,16 @@ class PrimalNewton:
 def _dual_code(y: Tensor, p: Tensor) -> Tensor:
     """Return a code with ∇‖z‖_p ∝ y."""
     relative = y.abs() / y.abs().amax(-1, keepdim=True)
-    return torch.copysign(relative.pow(1 / (p - 1)), y)
+    return torch.copysign(relative.pow((1 / (p - 1)).to(y.dtype)), y)
 
 
 def _exact(target: Target, z: Tensor) -> Tensor:
     """Return the exact code nearest to a multiple of z."""
     vz = target.white.synthesize(z)
-    z = z * (dot(target.x, vz) / dot(vz, vz))
+    return _nearest_exact(target, z * (dot(target.x, vz) / dot(vz, vz)))
+
+
+def _nearest_exact(target: Target, z: Tensor) -> Tensor:
     return z + target.white.analyze(target.x - target.white.synthesize(z))
 
 
@@ -361,6 +391,6 @@ def _ridge(target: Target, p: Tensor) -> Tensor:
 
     for _ in range(RIDGE_STEPS):
         middle = 0.5 * (low + high)
-        long = row_norm(code(middle), p) > target.radius
+        long = row_norm(code(middle), p.to(middle.dtype)) > target.radius
         low, high = torch.where(long, middle, low), torch.where(long, high, middle)
     return code(high)

@@ -115,6 +115,11 @@ class Problem(ABC):
         white = self.white.to(x.dtype)
         return white.unwhiten(white.whiten(x) / white.metric)
 
+    def has_part(self, x: Tensor) -> Tensor:
+        """Return which rows have a part in the range of D, beyond rounding: (rows,)."""
+        inside = self.inside(x).abs().amax(-1)
+        return inside > 64 * torch.finfo(x.dtype).eps * x.abs().amax(-1)
+
     def _all_is_inside(self, x: Tensor) -> bool:
         return self.white.shared and self.white.basis.shape[0] == x.shape[-1]
 

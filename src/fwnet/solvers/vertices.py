@@ -39,6 +39,7 @@ MOST_CHANGES = 16  # of signs in a step
 MOST_STEPS = 60
 TIE = 2e-5  # |c_j| may exceed 1 by this, which is rounding
 REFINEMENTS = 3
+INVERTED = 64  # matrices at a time on a CPU: they stay in the cache
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class VertexState(RowState):
     target: Target
     y: Tensor  # Vᵀv, 0 in F, (rows, m)
     index: Tensor  # F and a place for x, (rows, k)
-    inverse: Tensor  # B⁻ᵀ, whose columns are the r_j and v, (rows, k, k)
+    inverse: Tensor  # B⁻¹, whose rows are the r_j and v, (rows, k, k)
     squares: Tensor  # ‖r_j‖², (rows, k)
     ended: Tensor  # (rows,)
     steps: int = 0
@@ -61,6 +62,7 @@ class Vertices:
         self.white, self.radius = white, radius
         self._low = white.to(torch.float32)
         self._atoms = self._low.basis.T.contiguous()
+        self._wide = self._atoms.double()
 
     def init(self, x: Tensor) -> VertexState:
         """Split until F is roughly known; go to its vertex."""
@@ -70,11 +72,9 @@ class Vertices:
         k = low.shape[-1]
         # The last place is that of x.
         index = q.abs().topk(k, largest=False).indices
-        own = self._atoms.index_select(0, index.flatten()).view(*index.shape, k)
-        own[:, -1] = low
-        inverse = torch.linalg.inv_ex(own.double()).inverse.to(torch.float32).contiguous()
-        y = self._low.analyze(inverse[..., -1]).scatter_(-1, index[:, :-1], 0.0)
-        squares = inverse.square().sum(-2)
+        inverse = self._inverse(low, index)
+        y = self._low.analyze(inverse[:, -1]).scatter_(-1, index[:, :-1], 0.0)
+        squares = inverse.square().sum(-1)
         ended = binds.squeeze(-1) | ~squares.sum(-1).isfinite()
         return VertexState(target, y, index, inverse, squares, ended)
 
@@ -82,14 +82,13 @@ class Vertices:
         """Go to the best vertex along the steepest edge."""
         y, inverse, squares = state.y, state.inverse, state.squares
         sign = y.sign()
-        slopes = _times(self._low.synthesize(sign), inverse)
+        slopes = _times(self._low.synthesize(sign), inverse.mT)
         excess = slopes.abs() - 1
         excess[:, -1] = 0  # not an edge
         leaving = (excess * squares.rsqrt()).argmax(-1, keepdim=True)
         excess = excess.gather(-1, leaving)
         side = -slopes.gather(-1, leaving).sign()
-        column = leaving.unsqueeze(-2).expand(-1, inverse.shape[-1], -1)
-        edge = side * inverse.gather(-1, column).squeeze(-1)
+        edge = side * _row(inverse, leaving)
         dy = self._low.analyze(edge).scatter_(-1, state.index[:, :-1], 0.0)
         tiny = torch.finfo(y.dtype).tiny
         rate = (-sign * dy).div_(y.abs().clamp_(min=tiny))
@@ -103,12 +102,13 @@ class Vertices:
         moves = (excess > TIE) & (rate > 0) & exact & ~state.ended.unsqueeze(-1)
         length = torch.where(moves, 1 / rate, 0.0)
         atom = self._atoms.index_select(0, entering.squeeze(-1))
-        change = _times(atom, inverse).scatter_add_(-1, leaving, -torch.ones_like(excess)) * moves
+        change = _times(atom, inverse.mT).scatter_add_(-1, leaving, -torch.ones_like(excess))
+        change *= moves
         new = edge / torch.where(moves, dy.gather(-1, entering), 1.0)
-        along = _times(new, inverse)
+        along = _times(new, inverse.mT)
         squares = squares + change * (change * dot(new, new) - 2 * along)
         squares.scatter_(-1, leaving, torch.where(moves, dot(new, new), 1.0))
-        inverse.addcmul_(new.unsqueeze(-1), change.unsqueeze(-2), value=-1)
+        inverse.addcmul_(change.unsqueeze(-1), new.unsqueeze(-2), value=-1)
         left = state.index.gather(-1, leaving)
         y = torch.addcmul(y, dy, length)
         y.scatter_(-1, entering, y.gather(-1, entering) * ~moves)
@@ -130,16 +130,27 @@ class Vertices:
         """Return the refined code and its dual vector."""
         target, inverse, index = state.target, state.inverse, state.index[:, :-1]
         x, white, low = target.x, target.white, inverse.dtype
-        v = inverse[..., -1].to(x.dtype)
+        v = inverse[:, -1].to(x.dtype)
         for _ in range(REFINEMENTS):
             error = torch.cat([-white.analyze(v).gather(-1, index), 1 - dot(x, v)], -1)
-            v = v + torch.bmm(inverse, error.to(low).unsqueeze(-1)).squeeze(-1)
+            v = v + _times(error.to(low), inverse)
         y = white.analyze(v).scatter_(-1, index, 0.0)
         code = y.sign() / y.abs().sum(-1, keepdim=True)
         for _ in range(REFINEMENTS):
             missing = (x - white.synthesize(code)).to(low)
-            code.scatter_add_(-1, index, _times(missing, inverse)[:, :-1].to(x.dtype))
+            code.scatter_add_(-1, index, _times(missing, inverse.mT)[:, :-1].to(x.dtype))
         return target.answer(code, v)
+
+    def _inverse(self, x: Tensor, index: Tensor) -> Tensor:
+        """Return B⁻¹, computed in float64."""
+        out = x.new_empty(*index.shape, x.shape[-1])
+        count = INVERTED if x.device.type == "cpu" else len(x)
+        for first in range(0, len(x), count):
+            rows = slice(first, first + count)
+            own = self._wide.index_select(0, index[rows].flatten()).view_as(out[rows])
+            own[:, -1] = x[rows]
+            out[rows] = torch.linalg.inv_ex(own.mT).inverse
+        return out
 
     def _split(self, x: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
         """Return q, and for which rows the constraint binds."""
@@ -169,6 +180,13 @@ class Vertices:
                     break
             w.lerp_(inside, RELAXATION).sub_(shift, alpha=RELAXATION)
         return q, binds
+
+
+def _row(matrix: Tensor, index: Tensor) -> Tensor:
+    """Return one row of the matrix of every row, which index (rows, 1) says."""
+    count, k = matrix.shape[:2]
+    first = torch.arange(0, count * k, k, device=index.device)
+    return matrix.view(count * k, -1).index_select(0, first + index.squeeze(-1))
 
 
 def _times(vector: Tensor, matrix: Tensor) -> Tensor:

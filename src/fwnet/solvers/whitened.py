@@ -131,7 +131,7 @@ class Target(RowState):
 
 
 def weighted_gram(white: Whitened, weights: Tensor) -> Tensor:
-    """V diag(w) Vᵀ for every row: (rows, k, k)."""
+    """V diag(w) Vᵀ for every row, (rows, k, k), of which only the lower half may be filled."""
     basis = white.basis
     k, m = basis.shape[-2:]
     count = len(weights)
@@ -162,9 +162,7 @@ def _gram_of_pairs(basis: Tensor, weights: Tensor) -> Tensor:
     out = weights.new_empty(len(weights), k, k)
     start = 0
     for row in range(k):
-        part = half[:, start : start + row + 1]
-        out[:, row, : row + 1] = part
-        out[:, : row + 1, row] = part
+        out[:, row, : row + 1] = half[:, start : start + row + 1]
         start += row + 1
     return out
 
@@ -172,14 +170,16 @@ def _gram_of_pairs(basis: Tensor, weights: Tensor) -> Tensor:
 def cholesky_factor(matrix: Tensor) -> Tensor:
     """Return Cholesky factors of positive semidefinite matrices (rows, k, k), which are changed.
 
-    The diagonal is increased by a rounding so that a semidefinite matrix can be factored. If that
-    is not enough, the factor is NaN, which no line search accepts.
+    Only the lower half of a matrix is read. The diagonal is increased by a rounding so that a
+    semidefinite matrix can be factored. If that is not enough, the factor has a diagonal of NaN,
+    whose solutions no line search accepts.
     """
     diagonal = matrix.diagonal(dim1=-2, dim2=-1)
     rounding = 4 * torch.finfo(matrix.dtype).eps
     diagonal.mul_(1 + rounding).add_(diagonal.amax(-1, keepdim=True) * rounding**2)
     factor, info = torch.linalg.cholesky_ex(matrix)
-    return torch.where((info > 0)[:, None, None], torch.nan, factor)
+    factor.diagonal(dim1=-2, dim2=-1).masked_fill_((info > 0).unsqueeze(-1), torch.nan)
+    return factor
 
 
 def cholesky_solve(factor: Tensor, right: Tensor) -> Tensor:
