@@ -23,9 +23,12 @@ TILE = 256
 MOST_TILES = 6  # in each direction: more of an image tells nothing new
 # By channels: weaker noise must be seen in the finest details too, or it may be texture.
 DOUBTFUL = {1: 2.7 / 255, 3: 4 / 255}
-# Part of the level above which the smooth variation of the flattest blocks is texture. Noise that
-# is the same everywhere has up to 0.8, that of cameras less (docs/real_photos.md).
-TEXTURED = 0.8
+# Part of the level above which the smooth variation of blocks is texture: that of the flattest, or
+# that of nine tenths of all blocks, if it is also well above all variation of the flattest. In
+# shots of two cameras they had at most 0.43 and 0.65 of the level (docs/real_photos.md).
+TEXTURED = 0.9
+FLAT = 0.1  # of the blocks
+RISE = 3.2  # white noise in JPEG files, unlike texture, is left in the flattest blocks as well
 FLATTEST = 0.02  # of the blocks, and at least …
 FEWEST = 4  # … this many
 
@@ -44,9 +47,9 @@ def noise_level(
     `NoiseLevelNet` tells it, from at most 36 tiles of 256 × 256 pixels.
 
     Texture can look like noise. Where a level is below 4 gray levels (2.7 in gray images), an image
-    has less than 96 pixels, or even its flattest blocks vary more than noise of that level would,
-    the level is therefore at most what `estimate_noise` finds in the finest details; and 0 if that
-    is less than half of the variation of the flattest blocks, which hides it. `estimate_noise`
+    has less than 96 pixels, or no part of it is as flat as noise of that level would leave it,
+    the level is therefore at most what `estimate_noise` finds in the finest details; and 0 if
+    that is less than half of the variation of the flattest blocks, which hides it. `estimate_noise`
     alone measures images of less than 32 pixels; those of less than 16 have level 0.
 
     Args:
@@ -81,8 +84,8 @@ def noise_level(
     with torch.inference_mode():
         features, variation = torch.cat(parts).tensor_split([-3], 1)
         level = float(sigma_of(network.pooled(features[None])))
-        fine, smooth = _flattest(variation, level)
-    textured = smooth > TEXTURED * level
+        fine, smooth, tenth = _flattest(variation, level)
+    textured = max(smooth, tenth if tenth > RISE * fine else 0) > TEXTURED * level
     if level >= DOUBTFUL[channels] and side >= FEW_BLOCKS and not textured:
         return level
     finest = estimate_noise(pixels, opaque)
@@ -112,20 +115,23 @@ def _off_planes(x: Tensor, side: int) -> Tensor:
     return rest.clamp(min=0) * side**2 / (side**2 - 3)  # a plane has three parameters
 
 
-def _flattest(variation: Tensor, level: float) -> tuple[float, float]:
-    """Return the deviation in the flattest blocks, and its smooth part: what white noise lacks.
+def _flattest(variation: Tensor, level: float) -> tuple[float, float, float]:
+    """Return the deviation in the flattest blocks, its smooth part, and that of the tenth block.
 
-    Blocks near black and white, where noise is clipped, are left out. Compressed white noise has a
-    coarse variance of up to twice the fine one.
+    The smooth part is what white noise lacks: compressed white noise has a coarse variance of up to
+    twice the fine one. A tenth of all blocks has less of it than the last number. Blocks near black
+    and white, where noise is clipped, are left out.
     """
     fine, coarse, mean = variation.T
     inside = (mean > level) & (mean < 1 - level)
     if inside.sum() < FEWEST:
-        return 0.0, 0.0
+        return 0.0, 0.0, 0.0
     fine, coarse = fine[inside], coarse[inside]
+    tenth = (coarse - 2 * fine).clamp(min=0).quantile(FLAT)
     chosen = fine.argsort()[: max(FEWEST, int(FLATTEST * len(fine)))]
     fine, coarse = fine[chosen].mean(), coarse[chosen].mean()
-    return float(fine.sqrt()), float((coarse - 2 * fine).clamp(min=0).sqrt())
+    smooth = (coarse - 2 * fine).clamp(min=0)
+    return float(fine.sqrt()), float(smooth.sqrt()), float(tenth.sqrt())
 
 
 def _is_name(model: object) -> bool:

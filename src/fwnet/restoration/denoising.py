@@ -38,6 +38,7 @@ LARGEST_SIGMA = 55 / 255  # assumed for model files that do not say what they we
 LEAST_SIGMA = 1 / 255  # lower bound of the divisor in the loss
 LARGEST_STRENGTH = 10
 LITTLE_NOISE = 2 / 255  # below this estimate a result is hardly changed
+MORE = "--sigma 15 removes more"
 VALIDATED_AT = (15 / 255, 25 / 255, 50 / 255)  # those inside the interval are used
 SMALL_OUTPUT = {"output_gain": 0.1}
 HALF_RESOLUTION = {"radius": 2.0, "learn_radius": True, **SMALL_OUTPUT}
@@ -373,7 +374,9 @@ class Denoising(Restoration):
         level = f"{width} × {height}, sigma {255 * sigma:.1f} ({known}){strength}"
         if self.sigma is not None or sigma > LITTLE_NOISE:
             return level
-        return f"{level}: little noise, the image is nearly unchanged (--sigma 15 removes more)"
+        if sigma == 0:
+            return f"{level}: no noise that differs from texture, the image is unchanged ({MORE})"
+        return f"{level}: little noise, the image is nearly unchanged ({MORE})"
 
 
 def _levels_to_learn(
