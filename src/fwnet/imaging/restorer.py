@@ -15,13 +15,9 @@ from fwnet.checks import check_integer
 from fwnet.hardware import choose_device, full_precision
 from fwnet.imaging.color import gray_to_luma, luma_to_gray, rgb_to_ycbcr, ycbcr_to_rgb
 from fwnet.imaging.photo_noise import noise_level
-from fwnet.imaging.pixels import (
-    ImageError,
-    Pixels,
-    keep_hidden,
-    spread_visible,
-)
+from fwnet.imaging.pixels import ImageError, Pixels
 from fwnet.imaging.tiling import apply_tiled
+from fwnet.imaging.transparency import keep_hidden, spread_visible
 from fwnet.models import ImageModel, Model
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.restoration import Restoration
