@@ -45,7 +45,8 @@ class RestoredFile:
         compared: The picture of before and after, if one was asked for.
 
     >>> import fwnet
-    >>>     >>> from fwnet.restoration import Upscaling
+    >>> from PIL import Image
+    >>> from fwnet.restoration import Upscaling
     >>> Image.new("L", (32, 24)).save("small.png")
     >>> (done,) = fwnet.imaging.restore_files(Upscaling, ["small.png"], "large.png", scale=2)
     >>> done.place.name, done.width, done.height

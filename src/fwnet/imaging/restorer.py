@@ -253,8 +253,10 @@ class Restorer:
         return Restorer(self.kind, self.model, device=self.device, tile=self.tile, **asked)
 
     def _noise_level(self, network: _Network, pixels: Pixels) -> float | None:
-        if not network.model.noise_level_input or network.restoration.sigma is not None:
-            return network.restoration.sigma if network.model.noise_level_input else None
+        if not network.model.noise_level_input:
+            return None
+        if network.restoration.sigma is not None:
+            return network.restoration.sigma
         opaque = None if pixels.alpha is None else pixels.alpha > 0
         level = noise_level(pixels.colors, opaque, device=self.device)
         if level < LEAST_LEVEL:
