@@ -194,13 +194,13 @@ FAULTS = [
         "tests/sets/test_lp_ball.py::test_invalid_tensors_are_refused_or_give_nan",
     ),
     Fault(
-        "nn/unrolled.py",
+        "nn/exponent.py",
         "((theta <= ctx.low) & (grad > 0)) | ((theta >= ctx.high) & (grad < 0))",
         "((theta <= ctx.low) & (grad < 0)) | ((theta >= ctx.high) & (grad > 0))",
         "tests/nn/test_pool.py::test_bounds_hold_and_let_p_return",
     ),
     Fault(
-        "nn/unrolled.py",
+        "nn/step_sizes.py",
         "[2 / (t + 2) for t in range(num_layers)]",
         "[1 / (t + 1) for t in range(num_layers)]",
         (
@@ -632,7 +632,7 @@ FAULTS = [
         "tests/imaging/test_noise.py::test_tiny_images",
     ),
     Fault(
-        "imaging/pixels.py",
+        "imaging/transparency.py",
         "hidden = alpha <= 0",
         "hidden = alpha < 128",
         "tests/imaging/test_transparency.py",
@@ -746,25 +746,25 @@ FAULTS = [
         "coding/encode_file.py",
         "first_bad = done + int(bad[0])",
         "first_bad = int(bad[0])",
-        "tests/coding/test_encode.py::test_a_row_that_is_not_finite_is_named",
+        "tests/coding/test_encode_file.py::test_a_row_that_is_not_finite_is_named",
     ),
     Fault(
         "coding/encode_file.py",
         "~np.isfinite(shard).all(axis=1)",
         "np.isnan(shard).any(axis=1)",
-        "tests/coding/test_encode.py::test_a_row_that_is_not_finite_is_named",
+        "tests/coding/test_encode_file.py::test_a_row_that_is_not_finite_is_named",
     ),
     Fault(
         "coding/parts_folder.py",
         "                os.fsync(file.fileno())\n",
         "",
-        "tests/coding/test_encode.py::test_rows_are_on_the_disk_before_the_manifest_counts_them",
+        "tests/coding/test_encode_file.py::test_rows_are_on_the_disk_before_the_manifest_counts_them",
     ),
     Fault(
         "coding/parts_folder.py",
         'and self._read()["rows_done"] == self.num_rows',
         "",
-        "tests/coding/test_encode.py::test_an_output_is_not_overwritten_unasked",
+        "tests/coding/test_encode_file.py::test_an_output_is_not_overwritten_unasked",
     ),
     Fault(
         "coding/encode_folder.py",
@@ -808,13 +808,13 @@ FAULTS = [
         "coding/row_coders.py",
         "most = max(most, step.rows_done)",
         "most = step.rows_done",
-        "tests/coding/test_encode.py::test_progress_keeps_the_most_rows_that_were_done",
+        "tests/coding/test_encode_file.py::test_progress_keeps_the_most_rows_that_were_done",
     ),
     Fault(
         "coding/chunks.py",
         "return max(1, CHUNK_ENTRIES // max(1, num_features + num_components))",
         "return max(1, CHUNK_ENTRIES // max(1, num_features))",
-        "tests/coding/test_encode.py",
+        "tests/coding/test_encode_file.py",
     ),
     Fault(
         "coding/code_transformer.py",

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fwnet.imaging.pixels import keep_hidden, spread_visible
+from fwnet.imaging.transparency import keep_hidden, spread_visible
 
 
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 99), st.sampled_from([1, 3]))

@@ -4,6 +4,7 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,6 +51,11 @@ class Job:
         for place in (self.place, self.compared):
             if place is not None:
                 _check_place(place, force)
+
+    @contextmanager
+    def here(self) -> Iterator["Job"]:
+        """Yield a job whose files are on this machine: this one."""
+        yield self
 
     def absolute(self) -> "Job":
         """Return the same job for a process that works in another folder."""

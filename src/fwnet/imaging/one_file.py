@@ -4,7 +4,7 @@ import itertools
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +45,8 @@ class RestoredFile:
         compared: The picture of before and after, if one was asked for.
 
     >>> import fwnet
-    >>>     >>> from fwnet.restoration import Upscaling
+    >>> from PIL import Image
+    >>> from fwnet.restoration import Upscaling
     >>> Image.new("L", (32, 24)).save("small.png")
     >>> (done,) = fwnet.imaging.restore_files(Upscaling, ["small.png"], "large.png", scale=2)
     >>> done.place.name, done.width, done.height
@@ -58,7 +59,7 @@ class RestoredFile:
     height: int
     description: str
     sigma: float | None
-    seconds: float
+    seconds: float = 0.0
     notes: tuple[str, ...] = ()
     compared: Path | None = None
 
@@ -81,7 +82,7 @@ class FailedFile:
 
 
 @contextmanager
-def reported_memory(source: Path) -> Iterator[None]:
+def reported_memory(source: Path | StoredFile) -> Iterator[None]:
     """Turn errors about too little memory into those of the file."""
     try:
         yield
@@ -100,13 +101,30 @@ def restore_file(
     start = time.monotonic()
     read = read_image(job.source)
     if restorer.asked.get("preview"):
-        sigma = restorer.noise_level(read.pixels)
-        sheet = preview(restorer, read.pixels, read.about, sigma)
-        write_image(job.place, Pixels.of_pillow(sheet), Metadata(), replace=force)
-        known = "estimated" if restorer.asked.get("sigma") is None else "given"
-        words = "preview" if sigma is None else f"preview, sigma {255 * sigma:.1f} ({known})"
-        seconds = time.monotonic() - start
-        return RestoredFile(job.source, job.place, *sheet.size, words, sigma, seconds)
+        done = _write_preview(job, read, restorer, force)
+    else:
+        done = _write_result(job, read, restorer, force, stage, progress)
+    return replace(done, seconds=time.monotonic() - start)
+
+
+def _write_preview(job: Job, read: ImageFile, restorer: Restorer, force: bool) -> RestoredFile:
+    sigma = restorer.noise_level(read.pixels)
+    sheet = preview(restorer, read.pixels, read.about, sigma)
+    write_image(job.place, Pixels.of_pillow(sheet), Metadata(), replace=force)
+    known = "estimated" if restorer.asked.get("sigma") is None else "given"
+    words = "preview" if sigma is None else f"preview, sigma {255 * sigma:.1f} ({known})"
+    return RestoredFile(job.source, job.place, *sheet.size, words, sigma)
+
+
+def _write_result(
+    job: Job,
+    read: ImageFile,
+    restorer: Restorer,
+    force: bool,
+    stage: str,
+    progress: ProgressCallback,
+) -> RestoredFile:
+    """Write all pages, and before and after if that is wanted."""
     count = len(read.pages) if is_tiff_suffix(job.place) else 1
 
     def restored_page(number: int, read: ImageFile) -> tuple[Restored, Metadata]:
@@ -145,9 +163,8 @@ def restore_file(
         height,
         f"{count} pages, {words}" if count > 1 else words,
         restored.sigma,
-        time.monotonic() - start,
-        tuple(notes),
-        job.compared,
+        notes=tuple(notes),
+        compared=job.compared,
     )
 
 

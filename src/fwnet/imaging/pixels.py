@@ -1,7 +1,4 @@
-"""Split images of every kind into colors and alpha, and put them together again.
-
-The colors of fully transparent pixels must not show in an enlarged image: `spread_visible`.
-"""
+"""Split images of every kind into colors and alpha, and put them together again."""
 
 from __future__ import annotations
 
@@ -233,45 +230,6 @@ def _map_tensor(image: Tensor, function: Callable[[Pixels], Pixels]) -> Tensor:
         made.append(torch.from_numpy(function(pixels).channels()).permute(2, 0, 1))
     new = torch.stack(made)[: len(batch)]
     return new.reshape(*image.shape[:-2], *new.shape[2:]).to(image.device, image.dtype)
-
-
-def spread_visible(colors: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Return the colors with every fully transparent pixel replaced by the nearest visible one.
-
-    Otherwise the hidden colors, often black, would darken the edges of visible areas.
-
-    Args:
-        colors: (h, w, channels).
-        alpha: (h, w), 0 for fully transparent.
-    """
-    from scipy.ndimage import distance_transform_edt
-
-    hidden = alpha <= 0
-    if not hidden.any() or hidden.all():
-        return colors
-    nearest = distance_transform_edt(hidden, return_distances=False, return_indices=True)
-    spread = colors.copy()
-    spread[hidden] = colors[tuple(place[hidden] for place in nearest)]
-    return spread
-
-
-def keep_hidden(large: np.ndarray, large_alpha: np.ndarray, colors: np.ndarray) -> None:
-    """Restore the hidden colors in the fully transparent pixels of an enlarged image, in place.
-
-    They show again when a program drops the transparency, as a JPEG file does.
-
-    Args:
-        large: Colors of the enlarged image, (s·h, s·w, channels).
-        large_alpha: Its alpha, (s·h, s·w).
-        colors: Colors of the small image, (h, w, channels).
-    """
-    scale = len(large) // len(colors)
-    for index, row in enumerate(colors):
-        rows = slice(scale * index, scale * (index + 1))
-        hidden = large_alpha[rows] <= 0
-        if hidden.any():
-            blocks = np.broadcast_to(row.repeat(scale, 0), large[rows].shape)
-            large[rows][hidden] = blocks[hidden]
 
 
 def _check_not_empty(height: int, width: int) -> None:

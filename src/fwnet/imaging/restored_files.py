@@ -97,9 +97,7 @@ def restore_files(
         if count := len(jobs) - len(missing):
             warn(f"{files_in_words(count)} skipped: existing results are kept.")
         jobs = [
-            replace(job, compared=None)
-            if isinstance(job, Job) and job.compared and is_file(job.compared)
-            else job
+            replace(job, compared=None) if job.compared and is_file(job.compared) else job
             for job in missing
         ]
     if engine is not None:
@@ -113,16 +111,15 @@ def restore_files(
 def _outcome(
     job: Job | StoredJob, restorer: Restorer, force: bool, stage: str, progress: ProgressCallback
 ) -> RestoredFile | FailedFile:
+    local: Job | StoredJob = job
     try:
         job.check(force)
-        if isinstance(job, StoredJob):
-            with job.here() as paths:
-                local = Job(*paths)
-                return _as_given(job, local, _outcome(local, restorer, True, stage, progress))
-        with reported_memory(job.source):
-            return restore_file(job, restorer, force, stage, progress)
+        with job.here() as local, reported_memory(job.source):
+            is_copy = local is not job
+            done = restore_file(local, restorer, force or is_copy, stage, progress)
+            return _as_given(job, local, done)
     except ImageError as error:
-        return FailedFile(job.source, str(error))
+        return _as_given(job, local, FailedFile(local.source, str(error)))
     except OSError as error:  # of a store
         if isinstance(job, Job):
             raise
@@ -170,7 +167,7 @@ def _run_elsewhere(
     work = RestoreFile(kind, engine.choose_device(device), options)
     progress(Progress("restoring", 0, len(ready), "files"))
     # Other processes work in other folders.
-    given = {job.absolute() if isinstance(job, Job) else job: job for job in ready}
+    given = {job.absolute(): job for job in ready}
     for count, (job, result) in enumerate(engine.each(work, given), 1):
         progress(Progress("restoring", count, len(ready), "files"))
         yield _as_given(given[job], job, result)
@@ -183,7 +180,7 @@ def _as_given(
     if isinstance(result, Lost):
         return FailedFile(job.source, f"{job.source}: {result.reason}")
     if isinstance(result, RestoredFile):
-        compared = job.compared if isinstance(job, Job) else None
+        compared = job.compared if result.compared else None
         return replace(result, source=job.source, place=job.place, compared=compared)
     reason = result.reason.replace(str(sent.source), str(job.source))
     return FailedFile(job.source, reason.replace(str(sent.place), str(job.place)))

@@ -15,13 +15,9 @@ from fwnet.checks import check_integer
 from fwnet.hardware import choose_device, full_precision
 from fwnet.imaging.color import gray_to_luma, luma_to_gray, rgb_to_ycbcr, ycbcr_to_rgb
 from fwnet.imaging.photo_noise import noise_level
-from fwnet.imaging.pixels import (
-    ImageError,
-    Pixels,
-    keep_hidden,
-    spread_visible,
-)
+from fwnet.imaging.pixels import ImageError, Pixels
 from fwnet.imaging.tiling import apply_tiled
+from fwnet.imaging.transparency import keep_hidden, spread_visible
 from fwnet.models import ImageModel, Model
 from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.restoration import Restoration
@@ -257,8 +253,10 @@ class Restorer:
         return Restorer(self.kind, self.model, device=self.device, tile=self.tile, **asked)
 
     def _noise_level(self, network: _Network, pixels: Pixels) -> float | None:
-        if not network.model.noise_level_input or network.restoration.sigma is not None:
-            return network.restoration.sigma if network.model.noise_level_input else None
+        if not network.model.noise_level_input:
+            return None
+        if network.restoration.sigma is not None:
+            return network.restoration.sigma
         opaque = None if pixels.alpha is None else pixels.alpha > 0
         level = noise_level(pixels.colors, opaque, device=self.device)
         if level < LEAST_LEVEL:

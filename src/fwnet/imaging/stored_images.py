@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
+from typing import Self
 
+from fwnet.imaging.file_lists import Job
 from fwnet.imaging.formats import is_readable_suffix, is_writable_suffix
 from fwnet.imaging.image_files import existing
 from fwnet.imaging.pixels import ImageError
@@ -22,12 +24,14 @@ class StoredJob:
         place: The file of its result.
         problem: Why it cannot be done, if so.
         exists: Whether there is a result already.
+        compared: None, as no picture of before and after is written to a URL.
     """
 
     source: Path | StoredFile
     place: Path | StoredFile
     problem: str | None = None
     exists: bool = False
+    compared: None = None
 
     def check(self, force: bool) -> None:
         """Raise if it cannot be done, or the result exists."""
@@ -36,9 +40,13 @@ class StoredJob:
         if self.exists and not force:
             raise existing(self.place)
 
+    def absolute(self) -> Self:
+        """Return the job: URLs are the same for every process."""
+        return self
+
     @contextmanager
-    def here(self) -> Iterator[tuple[Path, Path]]:
-        """Yield a copy of the file, and a path whose file becomes the result if there is one."""
+    def here(self) -> Iterator[Job]:
+        """Yield a job with a copy of the file, whose result is copied to its place afterwards."""
         with TemporaryDirectory() as folder:
             source, place = (
                 Path(folder) / kind / path.name
@@ -51,7 +59,7 @@ class StoredJob:
                     shutil.copyfileobj(far, near)
             except FileNotFoundError as error:
                 raise ImageError(f"{self.source} does not exist") from error
-            yield source, place
+            yield Job(source, place)
             if place.is_file():
                 content = place.read_bytes()
                 if isinstance(self.place, StoredFile):

@@ -141,11 +141,6 @@ class CodingNetwork(UnrolledLayers, SignalModel):
         self._check_features(x)
         return x if self.input_scale == 1 else x * self.input_scale
 
-    def _w0_x(self, x: Tensor) -> Tensor:
-        """Check x and return W_0 x."""
-        product: Tensor = self.first(self._scaled(x))
-        return product
-
     def _set_random_weights(self, generator: torch.Generator | None) -> None:
         """Set the matrices to those for a random D with atoms of norm 1."""
         shape = (self.num_features, self.num_atoms)

@@ -141,11 +141,12 @@ class FWNet(FrankWolfeLayers, CodingNetwork):
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
+        signal = self._scaled(x)
         code: Tensor
         if self.coupled:
-            code = self.steps(self._scaled(x), [self.first, self.others[0]])
+            code = self.steps(signal, [self.first, self.others[0]])
         else:
-            code = self.steps(self._w0_x(x), self._matrices())
+            code = self.steps(self.first(signal), self._matrices())
         return code
 
     @property

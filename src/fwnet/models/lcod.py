@@ -52,7 +52,7 @@ class LCoD(CodingNetwork):
 
     def encode(self, x: Tensor) -> Tensor:
         """Return the codes, (batch, m), of signals x, (batch, n)."""
-        b = self._w0_x(x)
+        b: Tensor = self.first(self._scaled(x))
         threshold = softplus(self.raw_threshold)
         z = torch.zeros_like(b)
         for matrix in self._matrices():

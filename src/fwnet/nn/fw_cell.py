@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fwnet.checks import check_number, check_size, check_tensor
 from fwnet.functional import check_radius, frank_wolfe_step, pool_excess
-from fwnet.nn.unrolled import Exponent
+from fwnet.nn.exponent import Exponent
 
 
 class FWCell(nn.Module):

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from fwnet.checks import check_integer
 from fwnet.functional import pool_excess, shrink
+from fwnet.nn.step_sizes import StepFactors
 from fwnet.nn.unrolled import Activation, Unrolled
 
 Search = Literal["exact", "conjugate"]
@@ -15,27 +16,6 @@ Search = Literal["exact", "conjugate"]
 # A direction that is nearly a combination of earlier ones is not followed any farther than this
 # part of its square length allows.
 INDEPENDENT = 1e-5
-
-
-class StepFactors(nn.Module):
-    """a_t, one per layer, learned from 1: the exact step size is multiplied by it.
-
-    >>> import fwnet
-    >>> fwnet.nn.StepFactors(2)().tolist()
-    [1.0, 1.0]
-    """
-
-    def __init__(self, num_layers: int) -> None:
-        super().__init__()
-        self.values = nn.Parameter(torch.ones(num_layers))
-
-    def forward(self) -> Tensor:
-        """Return the factors, of shape (T,)."""
-        return self.values
-
-    def extra_repr(self) -> str:
-        """Return the factors."""
-        return ", ".join(f"{value:.3g}" for value in self.values.tolist())
 
 
 class LineSearch(Unrolled):

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from fwnet.functional import check_eps, check_radius, pool_excess
-from fwnet.nn.unrolled import Exponent, check_plain
+from fwnet.nn.exponent import Exponent, check_plain
 
 
 class PoolP(Exponent):

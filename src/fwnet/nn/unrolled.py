@@ -1,19 +1,19 @@
-"""T unrolled Frank-Wolfe steps without the matrices, and their learned numbers: p and γ."""
+"""T unrolled Frank-Wolfe steps without the matrices."""
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Protocol, cast, runtime_checkable
+from typing import ClassVar, Literal, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from fwnet.checks import check_list, check_num_layers, check_number
-from fwnet.functional import check_eps, check_exponent, check_radius, frank_wolfe_step
+from fwnet.checks import check_list, check_num_layers
+from fwnet.functional import check_eps, check_radius, frank_wolfe_step
+from fwnet.nn.exponent import Exponent, check_plain
+from fwnet.nn.step_sizes import StepSizes, harmonic_step_sizes
 
 Activation = Literal["pool_p", "relu", "shrink"]
-
-LARGEST_LOGIT = 6.0  # γ = 1 has no finite logit; learning starts at sigmoid(6) = 0.9975
 
 
 @runtime_checkable
@@ -25,142 +25,6 @@ class Oracle(Protocol):
 
     def project(self, y: Tensor) -> Tensor:
         """Return the nearest point of the set."""
-
-
-class Exponent(nn.Module):
-    """p = 1 + exp(θ), where θ = log(p − 1) is learned: p > 1 always, and is precise near 1.
-
-    The state dict holds `log_excess` (θ) if p is learned and `fixed_excess` (p − 1) if not.
-
-    Args:
-        p: The exponent, or its initial value if it is learned (then 1 < p < ∞).
-        learn_p: Whether p is a parameter (default True).
-        bounds: The interval of a learned p, 1 < low < high < ∞. At a bound only gradients that
-            would leave the interval are dropped.
-
-    >>> import fwnet
-    >>> exponent = fwnet.nn.Exponent(1.5)
-    >>> round(exponent.p.item(), 4), exponent.log_excess.requires_grad
-    (1.5, True)
-    """
-
-    def __init__(
-        self, p: float, *, learn_p: bool = True, bounds: Sequence[float] = (1.001, 100.0)
-    ) -> None:
-        super().__init__()
-        check_exponent(p)
-        check_plain("p", p)
-        low, high = bounds
-        if learn_p and not 1 < low < high < math.inf:
-            raise ValueError(f"bounds must satisfy 1 < low < high < inf, got {bounds}")
-        if learn_p and not low <= p <= high:
-            raise ValueError(f"p must start within bounds {bounds} if it is learned, got {p}")
-        self.learn_p, self.bounds = learn_p, (float(low), float(high))
-        if learn_p:
-            self.log_excess = nn.Parameter(torch.tensor(math.log(p - 1)))
-        else:
-            self.fixed_excess: Tensor
-            self.register_buffer("fixed_excess", torch.tensor(p - 1, dtype=torch.float64))
-
-    @property
-    def excess(self) -> Tensor:
-        """p − 1 as a 0-dim tensor, differentiable if p is learned."""
-        if not self.learn_p:
-            return self.fixed_excess
-        low, high = (math.log(bound - 1) for bound in self.bounds)
-        theta: Tensor = _KeepWithin.apply(self.log_excess, low, high)
-        return theta.exp()
-
-    @property
-    def p(self) -> Tensor:
-        """The exponent as a 0-dim tensor, differentiable if it is learned."""
-        return 1 + self.excess
-
-    def extra_repr(self) -> str:
-        """Return p and whether it is learned."""
-        low, high = self.bounds
-        how = f"learned in [{low:g}, {high:g}]" if self.learn_p else "fixed"
-        return f"p={self.p.item():.4g} {how}"
-
-
-def check_plain(name: str, number: object) -> None:
-    """Raise for a tensor: a layer takes plain numbers."""
-    if isinstance(number, Tensor):
-        raise TypeError(f"{name} must be a number, got a tensor")
-
-
-class _KeepWithin(torch.autograd.Function):
-    """clamp(θ, low, high) that drops a gradient only if descent would leave the bounds.
-
-    The gradient of `torch.clamp` is 0 outside the bounds: a θ that crossed one could never return.
-    """
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(theta: Tensor, low: float, high: float) -> Tensor:
-        return theta.clamp(low, high)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        theta, ctx.low, ctx.high = inputs
-        ctx.save_for_backward(theta)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        (theta,) = ctx.saved_tensors
-        outward = ((theta <= ctx.low) & (grad > 0)) | ((theta >= ctx.high) & (grad < 0))
-        return torch.where(outward, 0.0, grad), None, None
-
-
-def harmonic_step_sizes(num_layers: int) -> list[float]:
-    """γ_t = 2/(t + 2) for t = 0 … T − 1, the rule of the Frank-Wolfe algorithm.
-
-    >>> import fwnet
-    >>> fwnet.nn.harmonic_step_sizes(3)
-    [1.0, 0.6666666666666666, 0.5]
-    """
-    return [2 / (t + 2) for t in range(num_layers)]
-
-
-class StepSizes(nn.Module):
-    """γ_t, one per layer: fixed, or sigmoid(θ_t) with learned θ.
-
-    The state dict holds `logits` (θ) if they are learned and `fixed` if not.
-
-    Args:
-        values: The step sizes, or their initial values, each in [0, 1].
-        learn: Whether they are parameters (default True).
-
-    >>> import fwnet
-    >>> fwnet.nn.StepSizes([0.5, 0.25], learn=False)()
-    tensor([0.5000, 0.2500], dtype=torch.float64)
-    """
-
-    def __init__(self, values: Sequence[float], *, learn: bool = True) -> None:
-        super().__init__()
-        check_list("step_sizes", values)
-        for value in values:
-            check_number("a step size", value, or_tensor=True)
-        if not len(values) or not all(0 <= value <= 1 for value in values):
-            raise ValueError(f"step_sizes must be numbers in [0, 1], got {list(values)}")
-        self.learn = learn
-        start = torch.tensor([float(value) for value in values], dtype=torch.float64)
-        if learn:
-            logits = start.logit().clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
-            self.logits = nn.Parameter(logits.to(torch.get_default_dtype()))
-        else:
-            self.fixed: Tensor
-            self.register_buffer("fixed", start)
-
-    def forward(self) -> Tensor:
-        """Return the step sizes, of shape (T,)."""
-        return self.logits.sigmoid() if self.learn else self.fixed
-
-    def extra_repr(self) -> str:
-        """Return the step sizes and whether they are learned."""
-        values = ", ".join(f"{value:.3g}" for value in self().tolist())
-        return f"{values} {'learned' if self.learn else 'fixed'}"
 
 
 class Unrolled(nn.Module):

@@ -1,6 +1,6 @@
 """Denoising: remove noise of one level, of all levels in an interval, or that of pairs."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
@@ -13,14 +13,8 @@ from fwnet.data import DataError, ImageSet, berkeley_files, keyed_generator, noi
 from fwnet.errors import FwnetError
 from fwnet.models import ImageModel
 from fwnet.restoration.clipping import REACH, unclipped
-from fwnet.restoration.denoising_options import (
-    NOTES,
-    TRAIN_NOTES,
-    ApplyOptions,
-    TrainOptions,
-    check_sigma,
-    levels_from,
-)
+from fwnet.restoration.denoising_options import NOTES, TRAIN_NOTES, ApplyOptions, TrainOptions
+from fwnet.restoration.noise_levels import check_sigma, levels_of, levels_to_learn
 from fwnet.restoration.recipe import Recipe, Settings
 from fwnet.restoration.restoration import (
     Example,
@@ -182,7 +176,6 @@ class Denoising(Restoration):
     ) -> Self:
         """Return the `Denoising` to train for; by default that of the start, or σ = 25."""
         del model  # the class of the network does not matter here
-        color = options["color"]
         network = None if start is None else cls.recipe.check_start(start.model)
         if network is not None and network.scale != 1:
             raise FwnetError(
@@ -190,15 +183,15 @@ class Denoising(Restoration):
                 f"{network.scale}"
             )
         pairs = options.get("noisy") is not None
-        levels, tell_sigma = _levels_to_learn(start, pairs, options["sigma"], options["max_sigma"])
-        if color is None:
-            color = network is not None and network.in_channels == 3
+        levels, tell_sigma = levels_to_learn(start, pairs, options["sigma"], options["max_sigma"])
+        starts_in_color = network is not None and network.in_channels == 3
+        color = starts_in_color if options["color"] is None else options["color"]
         if network is not None and network.noise_level_input and not tell_sigma:
             raise FwnetError(
                 "the network to start from has a noise-level input, got one level: give an "
                 "interval, --sigma to --max-sigma (they may be equal)"
             )
-        if network is not None and network.in_channels == 3 and not color:
+        if starts_in_color and not color:
             raise FwnetError("the network to start from is for color, got gray")
         camera = bool(options.get("camera"))
         if camera and (pairs or not tell_sigma):
@@ -375,36 +368,5 @@ class Denoising(Restoration):
         if self.sigma is not None or sigma > LITTLE_NOISE:
             return level
         if sigma == 0:
-            return f"{level}: no noise that differs from texture, the image is unchanged ({MORE})"
+            return f"{level}: no noise found that is not texture, the image is unchanged ({MORE})"
         return f"{level}: little noise, the image is nearly unchanged ({MORE})"
-
-
-def _levels_to_learn(
-    start: TrainedModel | None, pairs: bool, sigma: float | None, max_sigma: float | None
-) -> tuple[float | tuple[float, float], bool]:
-    """Return σ or its interval, and whether the network is told it, from the options."""
-    told = start is not None and bool(getattr(start.model, "noise_level_input", False))
-    if pairs:
-        if sigma is not None or max_sigma is not None:
-            name = "--sigma" if max_sigma is None else "--max-sigma"
-            raise FwnetError(f"{name} is for --data: pairs have noise already")
-        return 0.0, told
-    if start is None or sigma is not None or max_sigma is not None:
-        return levels_from(sigma, max_sigma), max_sigma is not None
-    known = levels_of(start.facts)
-    if known is None:
-        expected = "--max-sigma" if told else "--sigma"
-        raise FwnetError(
-            f"{start.name} does not say what noise it was trained for: give {expected}"
-        )
-    return known, told or known[0] < known[1]
-
-
-def levels_of(facts: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Return the interval of σ on the scale of [0, 1] that a card or a file states."""
-    sigma = facts.get("sigma")  # a number or an interval, on the scale 0 to 255
-    levels: list[Any] = sigma if isinstance(sigma, list) else [sigma, sigma]
-    if len(levels) != 2 or not all(isinstance(level, int | float) for level in levels):
-        return None
-    low, high = (level / 255 for level in levels)
-    return (low, high) if 0 <= low <= high <= 1 and high > 0 else None

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fwnet.errors import FwnetError
 from fwnet.restoration.option import option
 
 NOTES = """
@@ -125,24 +124,3 @@ class TrainOptions:
         "Half of the crops get the noise of cameras: smooth, interpolated, compressed as JPEG.",
         flags=("--camera",),
     )
-
-
-def levels_from(sigma: float | None, max_sigma: float | None) -> tuple[float, float]:
-    """Return an interval of σ on the scale of [0, 1] from --sigma and --max-sigma."""
-    low = 25.0 if sigma is None and max_sigma is None else sigma or 0.0
-    high = low if max_sigma is None else max_sigma
-    if max_sigma is None and not 0 < low <= 255:
-        raise FwnetError(f"--sigma must be in (0, 255], got {low:g}")
-    if not (0 <= low <= high <= 255 and high > 0):
-        raise FwnetError(
-            "--sigma and --max-sigma must satisfy 0 <= sigma <= max-sigma <= 255 and "
-            f"max-sigma > 0, got {low:g} and {high:g}"
-        )
-    return low / 255, high / 255
-
-
-def check_sigma(sigma: float | None) -> None:
-    """Raise unless σ is in [0, 1]; say what to write instead of 25."""
-    if sigma is not None and not 0 <= sigma <= 1:
-        hint = f": write sigma={sigma:g}/255" if 1 < sigma <= 255 else ""
-        raise FwnetError(f"sigma must be in [0, 1], the scale of the image, got {sigma:g}{hint}")
