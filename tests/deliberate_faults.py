@@ -1028,6 +1028,18 @@ FAULTS = [
     ),
     Fault(
         "imaging/photo_noise.py",
+        "tenth if tenth > RISE * fine else 0",
+        "tenth",
+        "tests/imaging/test_photo_noise.py",
+    ),
+    Fault(
+        "imaging/photo_noise.py",
+        "max(smooth, tenth if tenth > RISE * fine else 0)",
+        "smooth",
+        "tests/imaging/test_photo_noise.py",
+    ),
+    Fault(
+        "imaging/photo_noise.py",
         "(coarse - 2 * fine)",
         "(coarse - fine)",
         "tests/imaging/test_photo_noise.py",

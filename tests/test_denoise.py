@@ -10,6 +10,7 @@ from skimage import data
 
 from fwnet import ConvFWNet, DnCNN, denoise
 from fwnet.imaging.preview import GAP, LINE
+from fwnet.restoration import Denoising
 from tests.image_commands import OPTIONS, FilesConformance, array, opened
 
 
@@ -101,7 +102,8 @@ class TestDenoise(FilesConformance):
         assert result.exit_code == 0
         assert "sigma 0.0 (estimated): no noise found" in result.stdout
         assert np.array_equal(array("clean.png"), array("flat.png"))
-        assert "little" not in self.run("flat.png", "b.png", "--sigma", 1).stdout
+        assert "texture" not in self.run("flat.png", "b.png", "--sigma", 1).stdout
+        assert "little noise" in Denoising((0.0, 1.0)).describe(60, 50, 1.5 / 255)
 
     def test_fast_takes_the_small_networks(self, folder):
         result = self.run("photos", "clean", "--fast", "--sigma", 15, options=[])

@@ -52,10 +52,10 @@ def test_little_in_clean_pictures(name):
 @pytest.mark.parametrize("seen", [0.0, 1.5])
 def test_weak_noise_must_be_seen_in_the_finest_details(monkeypatch, seen):
     monkeypatch.setattr(photo_noise, "estimate_noise", lambda *_: seen / 255)
-    chelsea = data.chelsea()
+    coffee = data.coffee()
     for level, expected in ((3.9, seen), (1.2, min(seen, 1.2)), (4.1, 4.1)):
         monkeypatch.setattr(photo_noise, "sigma_of", lambda _, level=level: level / 255)
-        assert 255 * noise_level(chelsea) == pytest.approx(expected)
+        assert 255 * noise_level(coffee) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("picture", [data.gravel, data.grass])
@@ -91,9 +91,34 @@ def test_the_flattest_blocks_away_from_black_and_white():
     fine[10:20], coarse[10:20] = 4, 8
     fine[20:40], mean[20:30], mean[30:40] = 0, 0.1, 0.9
     variation = torch.stack([fine, coarse, mean], 1)
-    assert photo_noise._flattest(variation, 0.2) == (1, pytest.approx(3**0.5))
-    assert photo_noise._flattest(variation[10:], 0.2) == (2, 0)  # white noise in a JPEG file
-    assert photo_noise._flattest(variation, 0.51) == (0, 0)  # nothing is left
+    assert photo_noise._flattest(variation, 0.2)[:2] == (1, pytest.approx(3**0.5))
+    assert photo_noise._flattest(variation[10:], 0.2)[:2] == (2, 0)  # white noise in a JPEG file
+    assert photo_noise._flattest(variation, 0.51) == (0, 0, 0)  # nothing is left
+
+
+def test_a_tenth_of_all_blocks_varies_less():
+    fine, coarse = torch.ones(101), torch.arange(101.0)[torch.randperm(101)]
+    variation = torch.stack([fine, coarse + 2, torch.full((101,), 0.5)], 1)
+    assert photo_noise._flattest(variation, 0.1)[2] == pytest.approx(10**0.5)
+
+
+@pytest.mark.parametrize(("flat", "counts"), [(0.2, True), (0.05, False)])
+def test_noise_needs_a_flat_part_where_it_is_seen(monkeypatch, flat, counts):
+    """Smooth variation all over a photo is texture, even if there are some flatter places."""
+    white = torch.randn(1, 3, 512, 512, generator=torch.Generator().manual_seed(0))
+    variation = shots._blurred(white, torch.full((1, 1, 1, 1), 2.0))
+    variation *= 10 / 255 / shots.effective_sigma(variation)
+    variation[..., : int(512 * flat)] *= 0.4
+    pixels = (255 * (0.5 + variation)).round().byte()[0].permute(1, 2, 0).numpy()
+    monkeypatch.setattr(photo_noise, "sigma_of", lambda _: 6 / 255)
+    assert (255 * noise_level(pixels) == pytest.approx(6)) == counts
+    assert counts or 255 * noise_level(pixels) < 1
+
+
+def test_weak_white_noise_in_a_jpeg_file_of_a_textured_photo():
+    """Texture fills the cat's photo, but the flattest blocks, too, show the noise."""
+    pixels = saved(with_noise("chelsea", 5), 85)
+    assert 255 * noise_level(pixels) == pytest.approx(5, rel=0.25)
 
 
 def test_smooth_noise_as_cameras_make_it():

@@ -25,7 +25,7 @@ MOST_TILES = 6  # in each direction: more of an image tells nothing new
 DOUBTFUL = {1: 2.7 / 255, 3: 4 / 255}
 # Part of the level above which the smooth variation of blocks is texture: that of the flattest, or
 # that of nine tenths of all blocks, if it is also well above all variation of the flattest. In
-# shots of two cameras they had at most 0.43 and 0.65 of the level (docs/real_photos.md).
+# shots of two cameras they had at most 0.47 and 0.65 of the level (docs/real_photos.md).
 TEXTURED = 0.9
 FLAT = 0.1  # of the blocks
 RISE = 3.2  # white noise in JPEG files, unlike texture, is left in the flattest blocks as well
@@ -126,12 +126,11 @@ def _flattest(variation: Tensor, level: float) -> tuple[float, float, float]:
     inside = (mean > level) & (mean < 1 - level)
     if inside.sum() < FEWEST:
         return 0.0, 0.0, 0.0
-    fine, coarse = fine[inside], coarse[inside]
-    tenth = (coarse - 2 * fine).clamp(min=0).quantile(FLAT)
+    fine, smooth = fine[inside], (coarse - 2 * fine)[inside]
     chosen = fine.argsort()[: max(FEWEST, int(FLATTEST * len(fine)))]
-    fine, coarse = fine[chosen].mean(), coarse[chosen].mean()
-    smooth = (coarse - 2 * fine).clamp(min=0)
-    return float(fine.sqrt()), float(smooth.sqrt()), float(tenth.sqrt())
+    found = torch.stack([fine[chosen].mean(), smooth[chosen].mean(), smooth.quantile(FLAT)])
+    flattest, its_smooth, tenth = found.clamp(min=0).sqrt().tolist()
+    return flattest, its_smooth, tenth
 
 
 def _is_name(model: object) -> bool:
