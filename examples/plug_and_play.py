@@ -11,6 +11,8 @@ Run ``python examples/plug_and_play.py``. It needs ``pip install '.[deepinv]'`` 
 ``.[bm3d]`` for BM3D. ``--output results`` also writes the figures and the picture to that folder.
 """
 
+# sphinx_gallery_thumbnail_path = '../results/plug-and-play.jpg'
+
 import argparse
 import json
 import time

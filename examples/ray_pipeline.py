@@ -5,6 +5,8 @@ Read Parquet files, code their rows, and set bad rows apart. ``python examples/r
 makes its own data in a temporary folder. It needs Ray: ``pip install '.[ray]'`` in the clone.
 """
 
+# sphinx_gallery_thumbnail_path = 'images/codes.png'
+
 import os
 import tempfile
 from pathlib import Path

@@ -159,7 +159,7 @@ class TestPairs(Denoise):
         options = ("--model", model, "--device", "cpu", "--sigma", 9)
         used = run("denoise", photos[1] / "1.png", tmp_path / "1.png", *options)
         assert used.returncode == 0, used.stderr
-        assert "40 × 40, the noise of the training pairs" in used.stdout
+        assert "40 × 40, for the noise of the training pairs" in used.stdout
         assert "this network has no input for the noise level: sigma is not used" in used.stderr
 
     def test_a_shipped_network_goes_on_with_one_noise_level(self, photos, tmp_path):

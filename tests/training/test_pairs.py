@@ -196,7 +196,7 @@ class TestNetworks:
     @pytest.mark.parametrize(
         ("tell_sigma", "asked", "words"),
         [
-            (False, None, "9 × 8, the noise of the training pairs"),
+            (False, None, "9 × 8, for the noise of the training pairs"),
             (True, None, "9 × 8, sigma 12.0 (that of the training pairs)"),
             (True, 25 / 255, "9 × 8, sigma 25.0 (given)"),
         ],

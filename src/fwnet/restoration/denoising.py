@@ -357,10 +357,8 @@ class Denoising(Restoration):
         """Describe a result: its size, and σ with where it comes from."""
         strength = "" if self.strength == 1 else f", strength {self.strength:g}"
         if sigma is None:
-            known = (
-                "of the training pairs" if self.pairs else "level that the network was trained for"
-            )
-            return f"{width} × {height}, the noise {known}{strength}"
+            known = "of the training pairs" if self.pairs else "level of the network"
+            return f"{width} × {height}, for the noise {known}{strength}"
         known = "estimated" if self.sigma is None else "given"
         if self.pairs and sigma == self.high:
             known = "that of the training pairs"

@@ -293,7 +293,7 @@ class Upscaling(Restoration):
 
     def describe(self, width: int, height: int, sigma: float | None) -> str:
         """Describe a result by its size before and after."""
-        kind = "" if self.jpeg_quality is None else ", without artifacts of JPEG"
+        kind = "" if self.jpeg_quality is None else ", JPEG artifacts removed"
         return f"{width // self.scale} × {height // self.scale} to {width} × {height}{kind}"
 
 
