@@ -289,8 +289,8 @@ FAULTS = [
     ),
     Fault(
         "solvers/certified.py",
-        "_shifted(limits, first, count, start)",
-        "_shifted(limits, 0, count, start)",
+        "Progress(progress.step, sum(done), count, seconds)",
+        "Progress(progress.step, progress.rows_done, count, seconds)",
         "tests/solvers/test_certified.py::test_the_callback_counts_the_rows_of_all_blocks",
     ),
     Fault(

@@ -6,18 +6,25 @@ In whitened coordinates, with N = ‖z‖_p, s = sign(z)(|z|/N)^(p−1) and y = 
     the constraint binds:     λ·N·s = y  with  Λv = x − Vz,  N = c
     an exact code exists:     N·s = y    with  Vz = x
 
-The Hessian of ½N² is H = (p−1)·diag((|z|/N)^(p−2)) + (2−p)·s sᵀ. A step is the d with the least
+On the allowed d, the Hessian of ½N² is (p−1)·diag((|z|/N)^(p−2)). Along it, an entry whose y is 0
+would lose only 1/(p−1) of itself in a step. So H has chords instead of these tangents, from z to
+the code z* with N·s(z*) = y/λ:
+
+    H = diag((N·s − y/λ)/(z − z*))
+
+A step is the d with the least
 
     ½dᵀBd + ⟨N·s − y/λ, d⟩
 
     the constraint binds:     B = H + VᵀΛ⁻¹V/λ,  sᵀd = 0;  then z + d is scaled to N = c
     an exact code exists:     B = H,  Vd = 0;  then z + d still has V(z + d) = x
 
-It is accepted if the residual, or N, became smaller. Entries of z near 0 have no curvature, so B is
-singular; but it is well conditioned for the d that are allowed, and a few conjugate-gradient steps
-in float32 find d. Where these are not enough, d comes from a factorization of V H⁻¹ Vᵀ (+ λΛ): that
-is slower, and solves problems that are worse conditioned. It is in float32, or in the precision of
-the data with `direct`.
+It is accepted if the residual, or N, became smaller. Entries that are near 0 and stay there have no
+curvature, so B is singular; but it is well conditioned for the d that are allowed, and a few
+conjugate-gradient steps in float32 find d. The first Newton steps are in float32 altogether. Where
+these are not enough, d comes from a factorization of V H⁻¹ Vᵀ (+ λΛ): that is slower, and solves
+problems that are worse conditioned. It is in float32, or in the precision of the data with
+`direct`.
 Every row reaches a large p through a sequence of increasing exponents. The start at each of them
 is the code with the dual vector of the one before, at the first one with the dual vector x.
 """
@@ -53,7 +60,7 @@ RIDGE_STEPS = 12
 MOST_LOW_STEPS = 5  # in float32: float64 rows begin with them, with fewer below p = 5
 FEW_STEPS, MOST_STEPS = 6, 40  # with conjugate gradients, and in all, where systems are factored
 # Per Newton step.
-CONJUGATE_STEPS = (4, 8, 12, 16, 20, 25, 30, 40, 50, 60, 80, 100, 100, 100)
+CONJUGATE_STEPS = (4, 8, 12, 16, 20, 25, 30, 40, 50, 60, 80, 100, 100, 100, 100, 100)
 
 
 @dataclass(frozen=True)
