@@ -14,6 +14,9 @@ from fwnet.solvers.active_set import ActiveSet
 from fwnet.solvers.exchange import exchanged
 from fwnet.solvers.loop import Limits, iterate
 from fwnet.solvers.problem import Constrained
+from fwnet.solvers.vertices import Vertices
+from fwnet.solvers.whitened import whiten
+from tests.solvers.problems import gaussian
 
 
 def random(*shape, seed=0):
@@ -85,3 +88,13 @@ def test_an_exchange_changes_the_inverse_by_what_inverting_again_would():
     after_index = torch.tensor([[3, 0, 0, 1, 0], [2, 5, 8, 9, 11]])
     after_used = torch.tensor([[True, False, False, True, False], [True] * 5])
     torch.testing.assert_close(ours, inverse(after_index, after_used), rtol=1e-10, atol=1e-10)
+
+
+def test_rows_with_many_free_entries_are_left_to_another_method():
+    # The norm of one group of atoms is the norm of the code; those of the other are free.
+    x, first = gaussian(8, 6, 12, seed=4)
+    y, second = gaussian(8, 6, 30, seed=5)
+    dictionary, rows = torch.block_diag(first, second), torch.cat([x, 0.01 * y], -1)
+    assert Vertices(whiten(dictionary), 1e3).init(rows).ended.all()
+    assert not Vertices(whiten(first), 1e3).init(x).ended.any()
+    assert solve(rows, dictionary, LpBall(math.inf, 1e3)).certified.all()

@@ -12,7 +12,6 @@ from sklearn.linear_model import Lasso, lars_path
 
 from fwnet import LpBall, dual_exponent, solve
 from fwnet.solvers import CVX, Auto, Status, UncertifiedWarning, certified
-from fwnet.solvers.certified import FEWEST_SIDE_BY_SIDE
 from fwnet.solvers.problem import Constrained
 from fwnet.solvers.threads import for_each
 from tests.solvers.problems import EXPONENTS, FEW_EXPONENTS, gaussian, objective, paper
@@ -389,6 +388,9 @@ def test_the_callback_counts_the_rows_of_all_blocks(monkeypatch):
     assert stopped.num_steps.tolist() == [1] * 7 + [0] * 13  # later blocks stop at once
 
 
+ENOUGH = 2 * certified.ROWS_PER_THREAD  # rows per block for two threads
+
+
 @pytest.fixture
 def two_threads():
     before = torch.get_num_threads()
@@ -401,15 +403,12 @@ def two_threads():
 @pytest.mark.usefixtures("two_threads")
 class TestBlocksSideBySide:
     def test_codes_are_the_same(self):
-        x, dictionary = gaussian(2 * FEWEST_SIDE_BY_SIDE)
+        x, dictionary = gaussian(2 * ENOUGH)
         for p in (1.0, 1.3, 3.0, math.inf):
             together = solve(x, dictionary, LpBall(p, 0.5))
             assert together.certified.all()
             assert together.num_steps.max() > 0
-            alone = [
-                solve(part, dictionary, LpBall(p, 0.5)).code
-                for part in x.split(FEWEST_SIDE_BY_SIDE)
-            ]
+            alone = [solve(part, dictionary, LpBall(p, 0.5)).code for part in x.split(ENOUGH)]
             torch.testing.assert_close(together.code, torch.cat(alone), rtol=0, atol=1e-10)
 
     def test_they_run_at_the_same_time(self):
@@ -437,7 +436,7 @@ class TestBlocksSideBySide:
         assert inner <= outer
 
     def test_the_callback_hears_one_block_at_a_time(self):
-        x, dictionary = gaussian(4 * FEWEST_SIDE_BY_SIDE)
+        x, dictionary = gaussian(4 * ENOUGH)
         seen, at_once = [], threading.Lock()
 
         def callback(progress):
@@ -450,7 +449,7 @@ class TestBlocksSideBySide:
         assert seen == sorted(seen)
 
     def test_what_a_callback_raises_ends_the_search(self):
-        x, dictionary = gaussian(2 * FEWEST_SIDE_BY_SIDE)
+        x, dictionary = gaussian(2 * ENOUGH)
 
         def interrupt(progress):
             raise KeyboardInterrupt
@@ -459,7 +458,7 @@ class TestBlocksSideBySide:
             solve(x, dictionary, LpBall(1.3, 0.5), callback=interrupt)
 
     def test_modes_hold_in_threads(self):
-        x, dictionary = (t.float() for t in gaussian(2 * FEWEST_SIDE_BY_SIDE))
+        x, dictionary = (t.float() for t in gaussian(2 * ENOUGH))
         expected = solve(x, dictionary, LpBall(1.3, 0.5)).code
         with torch.inference_mode():
             assert torch.equal(solve(x, dictionary, LpBall(1.3, 0.5)).code, expected)

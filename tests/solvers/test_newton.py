@@ -40,6 +40,7 @@ def test_conjugate_gradients_end_at_the_direct_step_above_2(p, radius, steps, se
     state = method.init(x)
     for index in range(steps):
         state = method.step(state, index)
+    state = method._widened(state)
     white = state.target.white
     many = len(primal_newton.CONJUGATE_STEPS)
     found, exact = method._iterative_step(state, many), method._direct_step(state)
@@ -51,7 +52,7 @@ def test_conjugate_gradients_end_at_the_direct_step_above_2(p, radius, steps, se
     tangent = (state.s * found).sum(-1, keepdim=True).abs() <= 1e-4 * size
     assert (tangent | ~state.binds).all()
     # The slope along the step is −dᵀBd, and smallest at the minimum; 1e-9 is rounding.
-    gradient = state.norm * state.s - state.y / method._multiplier(state)
+    gradient = state.norm * state.s - state.y / state.multiplier
     along_s = (gradient * state.s).sum(-1, keepdim=True) / state.s.square().sum(-1, keepdim=True)
     gradient = gradient - torch.where(state.binds, along_s, 0.0) * state.s
     slopes = [(gradient * d).sum(-1) for d in (found, exact)]
@@ -152,3 +153,32 @@ def test_float64_rows_begin_in_float32(p):
     few = solve(x, dictionary, LpBall(p, 2.5), max_steps=1, warn=False)
     assert few.code.dtype == torch.float64
     assert not few.certified.any()
+
+
+@pytest.mark.parametrize("radius", [0.3, 2.5])
+@pytest.mark.parametrize("p", [3.3, 8.0])
+def test_float64_rows_begin_in_float32_above_2(p, radius):
+    x, dictionary = paper(20)
+    method = PrimalNewton(whiten(dictionary), p, radius, 1e-10, 1e-9)
+    state = method.init(x)
+    for index in range(method.low_steps):
+        assert state.z.dtype == torch.float32
+        assert not method.finished(state).any()
+        state = method.step(state, index)
+    state = method._widened(state)
+    assert state.z.dtype == state.gap.dtype == state.p.dtype == torch.float64
+    exact = state.z @ whiten(dictionary).basis.T - state.target.x
+    assert (exact.abs().amax(-1, keepdim=True) <= 1e-14)[~state.binds].all()
+    few = solve(x, dictionary, LpBall(p, radius), max_steps=1, warn=False)
+    assert few.code.dtype == torch.float64
+    assert not few.certified.any()
+
+
+def test_a_step_along_the_chord_ends_where_the_dual_vector_points():
+    p = torch.tensor([[3.0], [8.0]], dtype=torch.float64)
+    z, goal = random(2, 2, 50)
+    goal[:, :9] = 0.0  # a root of |z|^(p−1): tangents would lead 1/(p − 1) of the way
+    s, goal_s, tangent = z.abs() ** (p - 2) * z, goal.abs() ** (p - 2) * goal, z.abs() ** (p - 2)
+    chord = primal_newton._chord(z, goal, s, goal_s, tangent, p)
+    torch.testing.assert_close(z - (s - goal_s) / ((p - 1) * chord), goal, rtol=0, atol=1e-3)
+    torch.testing.assert_close(primal_newton._chord(z, z, s, s, tangent, p), tangent)

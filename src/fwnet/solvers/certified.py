@@ -61,7 +61,8 @@ NEWTON_ITERATIVE, TIGHTEST_ITERATIVE, SMOOTH = (1.0001, 12.0), 5e-14, (1.12, 2.0
 NONNEGATIVE = (1.05, 1.9)  # p of a `NonnegativeLpBall` for which the dual method is used
 CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 21
 FEWEST_ROWS = 64  # per block, however wide: fewer would not keep the machine busy
-FEWEST_SIDE_BY_SIDE = 256  # per block, if there are several only for the sake of threads
+# Between operators only one thread runs: t threads pay where blocks have t times as many rows.
+ROWS_PER_THREAD = 64
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
 
 
@@ -362,7 +363,8 @@ def solve_rows(
     groups = _groups(problem, method, bind)
     shared = bind(problem) if problem.same_for_all_rows and groups is None else None
     side_by_side = x.device.type == "cpu" and method.frees_python()
-    threads = torch.get_num_threads() if side_by_side else 1
+    threads = min(torch.get_num_threads(), math.isqrt(count // ROWS_PER_THREAD))
+    threads = max(1, threads) if side_by_side else 1
     size = _rows_per_block(count, _block_rows(problem, method, inner, x.device.type), threads)
     done = [0] * -(-count // size)  # rows of each block
     start, one_at_a_time = time.monotonic(), threading.Lock()
@@ -397,7 +399,8 @@ def _groups(
     if not isinstance(method, Auto) or not problem.same_for_all_rows:
         return None
     assert isinstance(problem, Constrained)
-    found = orthogonal_groups(problem) if problem.exponent > 2 else []
+    newton = 2 < solved_exponent(problem.exponent) < math.inf
+    found = orthogonal_groups(problem) if newton else []
     return Groups(problem, found, bind) if found else None
 
 
@@ -461,10 +464,9 @@ def _block_rows(problem: Problem, method: BindableMethod, tol: float, device: st
 
 
 def _rows_per_block(count: int, most: int, threads: int) -> int:
-    """Return the size of blocks as large as each other, if possible a multiple of the threads."""
-    blocks = -(-count // most)
-    blocks = max(blocks, min(-(-blocks // threads) * threads, count // FEWEST_SIDE_BY_SIDE))
-    return -(-count // max(1, blocks)) or 1
+    """Return the size of blocks, as many for every thread, and as large as each other."""
+    rounds = -(-count // (most * threads))
+    return -(-count // max(1, rounds * threads)) or 1
 
 
 def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:

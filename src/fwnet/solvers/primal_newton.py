@@ -6,18 +6,25 @@ In whitened coordinates, with N = ‖z‖_p, s = sign(z)(|z|/N)^(p−1) and y = 
     the constraint binds:     λ·N·s = y  with  Λv = x − Vz,  N = c
     an exact code exists:     N·s = y    with  Vz = x
 
-The Hessian of ½N² is H = (p−1)·diag((|z|/N)^(p−2)) + (2−p)·s sᵀ. A step is the d with the least
+On the allowed d, the Hessian of ½N² is (p−1)·diag((|z|/N)^(p−2)). Along it, an entry whose y is 0
+would lose only 1/(p−1) of itself in a step. So H has chords instead of these tangents, from z to
+the code z* with N·s(z*) = y/λ:
+
+    H = diag((N·s − y/λ)/(z − z*))
+
+A step is the d with the least
 
     ½dᵀBd + ⟨N·s − y/λ, d⟩
 
     the constraint binds:     B = H + VᵀΛ⁻¹V/λ,  sᵀd = 0;  then z + d is scaled to N = c
     an exact code exists:     B = H,  Vd = 0;  then z + d still has V(z + d) = x
 
-It is accepted if the residual, or N, became smaller. Entries of z near 0 have no curvature, so B is
-singular; but it is well conditioned for the d that are allowed, and a few conjugate-gradient steps
-in float32 find d. Where these are not enough, d comes from a factorization of V H⁻¹ Vᵀ (+ λΛ): that
-is slower, and solves problems that are worse conditioned. It is in float32, or in the precision of
-the data with `direct`.
+It is accepted if the residual, or N, became smaller. Entries that are near 0 and stay there have no
+curvature, so B is singular; but it is well conditioned for the d that are allowed, and a few
+conjugate-gradient steps in float32 find d. The first Newton steps are in float32 altogether. Where
+these are not enough, d comes from a factorization of V H⁻¹ Vᵀ (+ λΛ): that is slower, and solves
+problems that are worse conditioned. It is in float32, or in the precision of the data with
+`direct`.
 Every row reaches a large p through a sequence of increasing exponents. The start at each of them
 is the code with the dual vector of the one before, at the first one with the dual vector x.
 """
@@ -47,12 +54,13 @@ PATH_TOL = 0.05
 FLATTEST, FLATTEST_LOW = 1e10, 1e8
 MAX_HALVINGS = 30
 CONJUGATE_TOL = 1e-7  # share of the squared residual that is noise in float32
+NEAR = 1e-3  # relative distance at which a chord is a tangent
 NOTHING = 1e-10  # relative change of the residual or norm that may be rounding
 RIDGE_STEPS = 12
-MOST_LOW_STEPS = 6  # in float32: float64 rows begin with them, with fewer below p = 5
-FEW_STEPS, MOST_STEPS = 8, 40  # with conjugate gradients, and in all, where systems are factored
+MOST_LOW_STEPS = 5  # in float32: float64 rows begin with them, with fewer below p = 5
+FEW_STEPS, MOST_STEPS = 6, 40  # with conjugate gradients, and in all, where systems are factored
 # Per Newton step.
-CONJUGATE_STEPS = (3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 30, 40, 50, 60, 80, 100, 100, 100)
+CONJUGATE_STEPS = (4, 8, 12, 16, 20, 25, 30, 40, 50, 60, 80, 100, 100, 100, 100, 100)
 
 
 @dataclass(frozen=True)
@@ -63,10 +71,11 @@ class PrimalState(RowState):
     z: Tensor  # (rows, m): Vz = x, or ‖z‖_p = c
     norm: Tensor  # N, (rows, 1)
     s: Tensor  # (rows, m)
-    curvature: Tensor  # (|z|/N)^(p−2), (rows, m)
+    chord: Tensor  # of ∇½N² at z, as long as p − 1 tangents, (rows, m)
     v: Tensor  # Λ⁻¹(x − Vz), or V(N·s), (rows, k)
     y: Tensor  # Vᵀv, (rows, m)
     dual_norm: Tensor  # ‖y‖_q, (rows, 1)
+    multiplier: Tensor  # λ, or 1 for exact codes, (rows, 1)
     error: Tensor  # ‖x − Vz‖² in the metric Λ⁻¹: the objective, relative to ½‖x‖², (rows, 1)
     gap: Tensor  # of the objective, or of the norm, relative to it, (rows, 1)
     witness: Tensor  # the v that proved that the constraint binds, (rows, k)
@@ -175,7 +184,7 @@ class PrimalNewton:
     ) -> PrimalState:
         """Compute everything at z, after scaling z to the sphere where the constraint binds."""
         white, p = target.white, exponent.to(z.dtype)
-        norm, s, curvature = norm_gradient(z, p)
+        norm, s, tangent = norm_gradient(z, p)
         z = z * torch.where(binds, target.radius / norm, 1.0)
         norm = torch.where(binds, target.radius, norm)
         # As a sum: torch.where takes several times as long.
@@ -184,15 +193,24 @@ class PrimalNewton:
         weighted = residual / white.metric
         v = torch.where(binds, weighted, image)
         y = white.analyze(v)
-        dual_norm = row_norm(y, p / (p - 1))
+        # ‖y‖_q, with q = p/(p − 1), and |y|^(q−1), which is used again.
+        size = y.abs()
+        peak = size.amax(-1, keepdim=True).clamp(min=torch.finfo(y.dtype).tiny)
+        size /= peak
+        root = size.pow(1 / (p - 1))
+        dual_norm = peak * dot(size, root).pow(1 - 1 / p)
+        multiplier = torch.where(binds, _multiplier(z, y, norm, dual_norm), 1.0)
+        scale = peak / multiplier / norm
+        goal = torch.copysign(root, y).mul_(scale.pow(1 / (p - 1)))
+        chord = _chord(z / norm, goal, s, y / (multiplier * norm), tangent, p)
         error = dot(residual, weighted)
         xv = dot(target.x, v)
         reached = (xv - target.radius * dual_norm).clamp(min=0).square()
         reached = reached / dot(v, white.metric * v)
         gap = torch.where(binds, error - reached, 1 - xv / dual_norm / norm)
         no = torch.zeros_like(binds)
-        found = (z, norm, s, curvature, v, y, dual_norm, error, gap, witness, binds, no)
-        return PrimalState(target, *found, exponent, exact)
+        found = (z, norm, s, chord, v, y, dual_norm, multiplier, error, gap)
+        return PrimalState(target, *found, witness, binds, no, exponent, exact)
 
     def _placed(self, state: PrimalState) -> PrimalState:
         """Move rows whose bound exceeds c to the sphere."""
@@ -210,15 +228,6 @@ class PrimalNewton:
     def _solved(state: PrimalState, tol: float, norm_tol: float) -> Tensor:
         return (state.gap <= torch.where(state.binds, tol, norm_tol)).squeeze(-1)
 
-    def _multiplier(self, state: PrimalState) -> Tensor:
-        """Return λ, or 1 for exact codes.
-
-        At the solution it is both ⟨z, y⟩/N² and ‖y‖_q/N; elsewhere the first is at most the second.
-        """
-        least = 0.1 * state.dual_norm / state.norm
-        multiplier = torch.maximum(dot(state.z, state.y) / state.norm.square(), least)
-        return torch.where(state.binds, multiplier, 1.0).clamp(min=torch.finfo(least.dtype).tiny)
-
     def _iterative_step(self, state: PrimalState, index: int) -> Tensor:
         """Run projected conjugate gradients in float32, more of them at every Newton step.
 
@@ -229,9 +238,9 @@ class PrimalNewton:
         low = torch.float32
         white = self._low if self.white.shared else state.target.white.to(low)
         p, binds, any_binds = state.p.to(low), state.binds, bool(state.binds.any())
-        multiplier = self._multiplier(state)
-        h = (p - 1) * state.curvature.to(low)
-        s, rank_one = state.s.to(low), 2 - p
+        multiplier = state.multiplier
+        h = (p - 1) * state.chord.to(low)
+        s = state.s.to(low)
         stiff = torch.where(binds, 1 / (multiplier * state.target.white.metric), 0.0).to(low)
         mean = h.mean(-1, keepdim=True)
         g = torch.where(binds, mean / (mean + stiff), 0.0)
@@ -273,7 +282,7 @@ class PrimalNewton:
         noise = CONJUGATE_TOL * progress
         count = CONJUGATE_STEPS[min(index, len(CONJUGATE_STEPS) - 1)]
         for left in range(count - 1, -1, -1):
-            torch.mul(h, search, out=coefficients).addcmul_(s, rank_one * inner(s, search))
+            torch.mul(h, search, out=coefficients)
             by_stiff = stiff * search_v
             curved = inner(search, coefficients) + dot(search_v, by_stiff)
             goes_on = (progress > noise) & (curved > 0)
@@ -297,41 +306,34 @@ class PrimalNewton:
         With `low` the factor is of this dtype, and its solutions are refined once.
         """
         p, white = state.p.to(state.z.dtype), state.target.white
-        z, norm, binds = state.z, state.norm, state.binds
-        tiny, flattest = torch.finfo(z.dtype).tiny, FLATTEST if low is None else FLATTEST_LOW
-        flat = state.curvature.clamp(min=tiny).reciprocal().clamp_(max=flattest) / (p - 1)
-        vz = white.synthesize(z)
-        multiplier = self._multiplier(state)
-        excess = norm * state.s - state.y / multiplier
-        stiff = (p - 2) / (p - 1) / norm.square()
+        s, norm, binds, multiplier = state.s, state.norm, state.binds, state.multiplier
+        tiny, flattest = torch.finfo(s.dtype).tiny, FLATTEST if low is None else FLATTEST_LOW
+        flat = state.chord.clamp(min=tiny).reciprocal().clamp_(max=flattest) / (p - 1)  # H⁻¹
         ridge = torch.where(binds, multiplier * white.metric, 0.0)
-
-        def inverse_hessian(u: Tensor) -> Tensor:
-            return flat * u + stiff * z * dot(z, u)
-
-        dtype = low or z.dtype
+        dtype = low or s.dtype
         matrix = weighted_gram(white.to(dtype), flat.to(dtype))
-        matrix.baddbmm_((stiff * vz).to(dtype).unsqueeze(-1), vz.to(dtype).unsqueeze(-2))
         matrix.diagonal(dim1=-2, dim2=-1).add_(ridge)
         factor = cholesky_factor(matrix)
 
         def solve(right: Tensor) -> Tensor:
-            return cholesky_solve(factor, right.to(dtype)).to(z.dtype)
+            return cholesky_solve(factor, right.to(dtype)).to(s.dtype)
 
-        right = torch.stack([white.synthesize(inverse_hessian(excess)), vz], -1)
+        excess = norm * s - state.y / multiplier
+        normal = flat * s
+        vn = white.synthesize(normal)
+        right = torch.stack([white.synthesize(flat * excess), vn], -1)
         solved = solve(right)
         if low is not None:
             images = [
-                white.synthesize(inverse_hessian(white.analyze(u))) + ridge * u
-                for u in solved.unbind(-1)
+                white.synthesize(flat * white.analyze(u)) + ridge * u for u in solved.unbind(-1)
             ]
             solved = solved + solve(right - torch.stack(images, -1))
         plain, by_multiplier = solved.unbind(-1)
-        # The relative change of λ that makes the step tangent to the sphere.
-        change = (dot(z, excess) - dot(vz, plain)) / (dot(vz, by_multiplier) - norm.square())
-        change = torch.where(binds, change, 0.0)
+        # The change of λ, over λ·N, that makes the step tangent to the sphere.
+        change = dot(normal, excess) - dot(vn, plain)
+        change = torch.where(binds, change / (dot(vn, by_multiplier) - dot(s, normal)), 0.0)
         dv = plain + change * by_multiplier
-        return inverse_hessian(white.analyze(dv) - excess) - change * z
+        return flat * (white.analyze(dv) - excess) - change * normal
 
     def _ahead(self, state: PrimalState, d: Tensor) -> PrimalState:
         z = state.z + d
@@ -364,6 +366,25 @@ class PrimalNewton:
         # Direct steps from the same point would be the same again.
         given_up = state.given_up | direct
         return merged.put(rows, dataclasses.replace(state, given_up=given_up).select(rows))
+
+
+def _multiplier(z: Tensor, y: Tensor, norm: Tensor, dual_norm: Tensor) -> Tensor:
+    """Return λ where the constraint binds.
+
+    At the solution it is both ⟨z, y⟩/N² and ‖y‖_q/N; elsewhere the first is at most the second.
+    """
+    multiplier = torch.maximum(dot(z, y) / norm.square(), 0.1 * dual_norm / norm)
+    return multiplier.clamp(min=torch.finfo(z.dtype).tiny)
+
+
+def _chord(
+    z: Tensor, goal: Tensor, s: Tensor, goal_s: Tensor, tangent: Tensor, p: Tensor
+) -> Tensor:
+    """Return the slope from (z, s) to (goal, goal_s) over p − 1, or |z|^(p−2) if they are near."""
+    way = z - goal
+    near = (NEAR * z).square_()
+    slope = (s - goal_s).mul_(way).div_(p - 1).addcmul_(near, tangent)
+    return slope / way.square_().add_(near).add_(torch.finfo(z.dtype).tiny)
 
 
 def _dual_code(y: Tensor, p: Tensor) -> Tensor:

@@ -35,6 +35,7 @@ from fwnet.solvers.whitened import Target, Whitened, dot
 ITERATIONS = 60  # of the splitting
 KNOWN_AFTER = (10, 20, 30)  # iterations after which it is tested whether the constraint binds
 RELAXATION = 1.9  # β, in (0, 2)
+CROWDED = 1.5  # with so many times k entries inside the bounds, no vertex is near
 MOST_CHANGES = 16  # of signs in a step
 MOST_STEPS = 60
 TIE = 2e-5  # |c_j| may exceed 1 by this, which is rounding
@@ -68,14 +69,14 @@ class Vertices:
         """Split until F is roughly known; go to its vertex."""
         target = Target.of(x, self.radius, self.white.to(x.dtype))
         low = target.x.to(torch.float32)
-        q, binds = self._split(low, target.radius.to(torch.float32))
+        q, ended = self._split(low, target.radius.to(torch.float32))
         k = low.shape[-1]
         # The last place is that of x.
         index = q.abs().topk(k, largest=False).indices
         inverse = self._inverse(low, index)
         y = self._low.analyze(inverse[:, -1]).scatter_(-1, index[:, :-1], 0.0)
         squares = inverse.square().sum(-1)
-        ended = binds.squeeze(-1) | ~squares.sum(-1).isfinite()
+        ended = ended.squeeze(-1) | ~squares.sum(-1).isfinite()
         return VertexState(target, y, index, inverse, squares, ended)
 
     def step(self, state: VertexState, index: int) -> VertexState:
@@ -153,7 +154,7 @@ class Vertices:
         return out
 
     def _split(self, x: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-        """Return q, and for which rows the constraint binds."""
+        """Return q, and which rows need another method: the constraint binds, or F is too large."""
         white = self._low
         w = white.analyze(x)
         k, m = white.basis.shape
@@ -179,7 +180,7 @@ class Vertices:
                 if binds.all():
                     break
             w.lerp_(inside, RELAXATION).sub_(shift, alpha=RELAXATION)
-        return q, binds
+        return q, binds | ((q.abs() < level).sum(-1, keepdim=True) > CROWDED * k)
 
 
 def _row(matrix: Tensor, index: Tensor) -> Tensor:

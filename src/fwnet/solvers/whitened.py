@@ -177,6 +177,7 @@ def cholesky_factor(matrix: Tensor) -> Tensor:
     diagonal = matrix.diagonal(dim1=-2, dim2=-1)
     rounding = 4 * torch.finfo(matrix.dtype).eps
     diagonal.mul_(1 + rounding).add_(diagonal.amax(-1, keepdim=True) * rounding**2)
+    factor: Tensor
     factor, info = torch.linalg.cholesky_ex(matrix)
     factor.diagonal(dim1=-2, dim2=-1).masked_fill_((info > 0).unsqueeze(-1), torch.nan)
     return factor
