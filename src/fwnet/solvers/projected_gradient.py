@@ -213,7 +213,9 @@ class _Accelerated:
         count = face.free.sum(-1)
         places = LARGEST_FACE * min(problem.dictionary.shape)
         rows = (wanted.squeeze(-1) & (count > 0) & (count <= places)).nonzero().squeeze(-1)
-        rows = rows[count[rows].argsort()]
+        if not len(rows):
+            return z, image, no
+        rows = rows[count[rows].argsort()]  # so that a chunk's faces are of similar size
         # Without its part along the normal, which would take the digits of float32.
         slope = problem.correlate(x - image) * face.free
         tiny = torch.finfo(z.dtype).tiny
