@@ -36,8 +36,8 @@ ROUNDING = 1e-6  # added to the diagonal of a matrix in float32, so that it can 
 LARGEST_FACE = 1.2  # times min(n, m): the free entries of a Newton step
 CHUNK = 256  # rows whose matrices are factored together
 SOFT = 0.5  # ρ of the splitting, in units of that of ADMM
-SOFTEST = 0.03  # the least, on a large face
-TO_A_FACE, ON_A_FACE, WITHOUT_FACES = 10, 10, 20  # iterations of the first step, in float32
+SOFTEST = 0.1  # the least, on a large face
+TO_A_FACE, ON_A_FACE, WITHOUT_FACES = 10, 14, 20  # iterations of the first step, in float32
 AGAIN = 30  # iterations where a Newton step has failed
 MOST_AGAIN = 6  # times; gradient steps follow
 PER_STEP = 8  # iterations of a step for a set without faces
@@ -128,7 +128,8 @@ class _Accelerated:
         if lost.any():
             error, before = (dot(x - i, x - i) for i in (image, state.image))
             lost = lost & ~(error <= before * (1 + 4 * torch.finfo(x.dtype).eps))
-            z, image = (torch.where(lost, *pair) for pair in ((state.z, z), (state.image, image)))
+            if lost.any():
+                z, image = torch.where(lost, state.z, z), torch.where(lost, state.image, image)
         again = (lost | ~state.jumped) & (state.failures < MOST_AGAIN) & self.newton
         again &= ~state.solved.unsqueeze(-1)
         failures = state.failures + (lost | again)
@@ -154,8 +155,10 @@ class _Accelerated:
         jumped = (wait <= 0) & ~solved.unsqueeze(-1) & self.newton
         if jumped.any():
             end, end_image, jumped = self._jump(problem, ahead, z, x, image, jumped)
-            start = torch.where(jumped, end, start)
-            start_image = torch.where(jumped, end_image, start_image)
+            if not jumped.all():
+                end = torch.where(jumped, end, start)
+                end_image = torch.where(jumped, end_image, start_image)
+            start, start_image = end, end_image
         y = (start, start_image, momentum, jumped)
         return GradientState(problem, x, z, image, *y, wait, failures, solved, s, spring)
 
