@@ -1186,9 +1186,21 @@ FAULTS = [
     ),
     Fault(
         "sets/simplex.py",
-        "cap * full.to(below) + 0 * below",
-        "0 * below",
+        "z = z * free + cap * full",
+        "z = z * free",
         "tests/sets/test_sets.py::TestSimplex",
+    ),
+    Fault(
+        "sets/simplex.py",
+        "(wide.topk(count, -1).values * shares)",
+        "(wide.topk(count, -1).values)",
+        "tests/sets/test_sets.py::TestSimplex",
+    ),
+    Fault(
+        "solvers/splitting.py",
+        "torch.add(s, step, alpha=2)",
+        "torch.add(s, step)",
+        "tests/solvers/test_sets.py::test_codes_take_few_steps",
     ),
     Fault(
         "sets/k_support_ball.py",

@@ -8,6 +8,7 @@ import torch
 
 import fwnet
 from fwnet import solve
+from fwnet.sets.convex_set import contains_by_distance
 from fwnet.solvers import ProjectedGradient, Status
 from tests.sets import test_sets as described
 from tests.solvers.problems import gaussian, objective
@@ -49,6 +50,28 @@ def test_codes_are_certified(name):
     feasible = convex_set.project(torch.randn(2000, 15, dtype=torch.float64))
     best = (0.5 * (x.unsqueeze(1) - feasible @ dictionary.T).square().sum(-1)).amin(-1)
     assert (objective(x, dictionary, solution.code) <= best + 1e-9).all()
+
+
+def test_codes_take_few_steps(name):
+    """Newton steps for the sets with faces, eight iterations of the splitting for the others."""
+    x, dictionary = gaussian(50)
+    num_steps = solve(x, dictionary, SETS[name][0]).num_steps
+    assert num_steps.median() <= 12
+
+
+def test_a_set_of_three_methods_is_solved_as_its_original(name):
+    """Without a face, support and contains of its own."""
+    x, dictionary = gaussian(20)
+    original, _ = SETS[name]
+
+    class Plain(fwnet.ConvexSet):
+        lmo, project, gauge = original.lmo, original.project, original.gauge
+        contains = contains_by_distance
+
+    solution, expected = (solve(x, dictionary, c) for c in (Plain(), original))
+    assert solution.certified.all()
+    reached, best = (objective(x, dictionary, s.code) for s in (solution, expected))
+    torch.testing.assert_close(reached, best, rtol=0, atol=1e-9)
 
 
 def test_codes_agree_with_cvxpy(name):

@@ -62,6 +62,12 @@ class Box(ConvexSet):
         slack = 1 + 64 * torch.finfo(wide.dtype).eps
         return torch.where(gauge <= slack * most.amin(-1), gauge, torch.inf)
 
+    def support(self, y: Tensor) -> Tensor:
+        """Σ max(low_i·y_i, high_i·y_i); at least float32."""
+        wide = widened(y)
+        low, high = self._bounds(wide, "y")
+        return torch.maximum(low * wide, high * wide).sum(-1)
+
     def face(self, y: Tensor, z: Tensor) -> Face:
         """Entries strictly between their bounds are free."""
         low, high = self._bounds(z, "z")

@@ -140,4 +140,5 @@ def _norms(parts: Tensor, p: float) -> Tensor:
         return lp_norm(parts, p)
     peak = parts.detach().abs().amax((-2, -1), keepdim=True)
     peak = torch.where((peak > 0) & peak.isfinite(), peak, 1.0)
-    return peak.squeeze(-1) * torch.linalg.vector_norm(parts / peak, dim=-1)
+    norms: Tensor = peak.squeeze(-1) * torch.linalg.vector_norm(parts / peak, dim=-1)
+    return norms

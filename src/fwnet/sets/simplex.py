@@ -13,6 +13,7 @@ from fwnet.sets.face import Face
 from fwnet.sets.projection import support_l1
 
 MAX_STEPS = 100  # of Newton's method; usually a few
+QUICK_STEPS = 12  # of these; for the others the bracket is made short
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,14 @@ class Simplex(ConvexSet):
                 depth = fill_depth(below.detach(), cap, self.total)
                 full = torch.ge(depth - below, cap, out=torch.empty_like(below))
                 free = torch.lt(below, depth, out=torch.empty_like(below)).sub_(full)
-                count, spent = free.sum(-1, keepdim=True), cap * full.sum(-1, keepdim=True)
+                count = free.sum(-1, keepdim=True)
+                spent = cap * full.sum(-1, keepdim=True)
             else:
-                full, spent = None, 0.0
+                full, spent = None, torch.zeros_like(below[..., :1])
                 free, count = support_l1(below.detach(), wide.new_tensor(self.total))
         depth = (self.total - spent + (below * free).sum(-1, keepdim=True)) / count.clamp(min=1)
         z = (depth - below).clamp(0, cap)
-        if full is not None:  # of the others, some may be full or empty by rounding only
+        if full is not None:
             z = z * free + cap * full
         return z.to(y.dtype)
 
@@ -116,12 +118,18 @@ def fill_depth(below: Tensor, cap: float, total: float) -> Tensor:
     low = torch.zeros_like(below[..., :1])
     high = below.amax(-1, keepdim=True) + cap
     depth = torch.full_like(low, cap)  # the first entry is full
-    rounding = 32 * torch.finfo(below.dtype).eps * total
-    some, rest = torch.empty_like(below), torch.empty_like(below)
-    for _ in range(MAX_STEPS):
+    rounding = 32 * torch.finfo(below.dtype).eps
+    m, some, rest = below.shape[-1], torch.empty_like(below), torch.empty_like(below)
+    for step in range(MAX_STEPS):
+        if step == QUICK_STEPS:  # entries are far apart: the depth is near that of the last full
+            last = below.sort(-1).values
+            first, count = math.floor(total / cap), min(math.ceil(total / cap), m)
+            low = torch.maximum(low, last[..., first : first + 1]) if first < m else low
+            high = torch.minimum(high, last[..., count - 1 : count] + cap)
+            depth = torch.minimum(torch.maximum(depth, low), high)
         filled = (depth - below).clamp_(0, cap)
         excess = filled.sum(-1, keepdim=True) - total
-        settled = excess.abs() <= rounding
+        settled = excess.abs() <= rounding * depth.clamp(min=total)
         if settled.all():
             break
         slope = torch.gt(filled, 0, out=some).mul_(torch.lt(filled, cap, out=rest))

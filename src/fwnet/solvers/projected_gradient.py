@@ -1,16 +1,18 @@
-"""Accelerated projected gradient, with Newton steps on the face: certified codes for every set.
+"""Certified codes for every set: a splitting, Newton steps on the face, projected gradient steps.
 
-    z ← P(y − Dᵀ(Dy − x)/L),     y = z + β(z − z_before),     L = ‖D‖²
-
-A row restarts its momentum when a step goes against it, which makes the method linear where the
-problem allows. The first steps find which face z is on. After them, for a set that can say which
-(`ConvexSet.face`), y is the minimum of ½‖x − Dz‖² there to second order, instead:
+The first iterations are those of ADMM (`splitting.py`) in float32. For a set that can say on which
+face z is (`ConvexSet.face`), y is then the minimum of ½‖x − Dz‖² there to second order, followed by
+a gradient step, which finds out whether the face is the right one,
 
     (DᵀD + L·λ∇²g)_FF d + ν∇g_F = Dᵀ(x − Dz)_F,     ⟨∇g, d⟩ = 0,     y = z + d
+    z ← P(y − Dᵀ(Dy − x)/L),     L = ‖D‖²
 
-Where the step from there does not lower the objective, it is taken back, and the next one is a
-step of the gradient. The oracle gives the certificate: the duality gap needs only the support
-function.
+Where this does not lower the objective, z is taken back and the splitting goes on. For other sets
+it goes on until the end, in the precision of the data. Rows that are left take accelerated gradient
+steps, y = z + β(z − z_before), with Newton steps more and more rarely. A row restarts its momentum
+when a step goes against it, which makes them linear where the problem allows.
+
+The oracle gives the certificate: the duality gap needs only the support function.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from fwnet.sets import Face
 from fwnet.solvers.loop import BindableMethod
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
-from fwnet.sets import Face
 from fwnet.solvers.splitting import default_spring, iterated
 from fwnet.solvers.whitened import dot
 
@@ -35,9 +37,9 @@ LARGEST_FACE = 1.2  # times min(n, m): the free entries of a Newton step
 CHUNK = 256  # rows whose matrices are factored together
 SOFT = 0.5  # ρ of the splitting, in units of that of ADMM
 SOFTEST = 0.1  # the least, on a large face
-TO_A_FACE, ON_A_FACE, WITHOUT_FACES = 10, 10, 20  # iterations of the first step, in float32
+TO_A_FACE, ON_A_FACE, WITHOUT_FACES = 10, 14, 20  # iterations of the first step, in float32
 AGAIN = 30  # iterations where a Newton step has failed
-MOST_AGAIN = 8  # times; gradient steps follow
+MOST_AGAIN = 6  # times; gradient steps follow
 PER_STEP = 8  # iterations of a step for a set without faces
 MOST_SPLITTINGS = 100  # of these steps; gradient steps follow
 
@@ -63,11 +65,12 @@ class GradientState(RowState):
 
 @dataclass(frozen=True)
 class ProjectedGradient(BindableMethod):
-    """Accelerated projected gradient steps with restarts; float64 begins with float32.
+    """Splitting, Newton steps on faces and accelerated projected gradient steps.
 
     Attributes:
         max_steps: The largest number of steps.
         newton: Whether to take Newton steps on the face, for sets that can say which it is.
+            Without them, these sets are solved like the others.
 
     >>> import fwnet, torch
     >>> x, D = torch.randn(10, 20), torch.randn(20, 30)
@@ -90,20 +93,22 @@ class _Accelerated:
         self.problem, self.tol = problem, tol
         self.gram = pad(problem.to(torch.float32).gram, (0, 1, 0, 1))  # of an atom that is 0
         origin = problem.dictionary.new_zeros(1, problem.dictionary.shape[1])
-        has_faces = problem.convex_set.face(origin, origin) is not None
-        self.newton = newton and has_faces and problem.factors is None
+        face = problem.convex_set.face(origin, origin)
+        self.newton = newton and face is not None and problem.factors is None
+        self.flat = face is not None and face.curvature is None
 
     def init(self, x: Tensor) -> GradientState:
-        problem, z = self.problem, self.problem.start
-        if z is None:
-            z = x.new_zeros(len(x), problem.dictionary.shape[1])
+        problem, start = self.problem, self.problem.start
+        z = x.new_zeros(len(x), problem.dictionary.shape[1]) if start is None else start
         z = problem.convex_set.project(z)
         image = problem.decode(z)
-        solved = problem.solved(x, z, x - image, self.tol)
         one = torch.ones_like(x[:, :1])
         no = torch.zeros_like(one, dtype=torch.bool)
         spring = SOFT * default_spring(problem.white.to(x.dtype)) * one
-        s = z + problem.correlate(x - image) / spring
+        s, solved = z, no.squeeze(-1)
+        if start is not None:
+            s = z + problem.correlate(x - image) / spring
+            solved = problem.solved(x, z, x - image, self.tol)
         return GradientState(
             problem, x, z, image, z, image, one, no, 0 * one, 0 * one, solved, s, spring
         )
@@ -119,40 +124,43 @@ class _Accelerated:
         z = problem.convex_set.project(ahead)
         image = problem.decode(z)
         s, spring = state.s, state.spring
-        failures, failed = state.failures, state.jumped
-        if state.jumped.any():
+        lost = state.jumped
+        if lost.any():
             error, before = (dot(x - i, x - i) for i in (image, state.image))
-            failed = state.jumped & ~(error <= before * (1 + 4 * torch.finfo(x.dtype).eps))
-            failures = failures + failed
-            z, image = (torch.where(failed, *pair) for pair in ((state.z, z), (state.image, image)))
-            rows = (failed & (failures <= MOST_AGAIN)).squeeze(-1).nonzero().squeeze(-1)
-            if len(rows):
-                part = problem.select(rows)
-                again, spring[rows] = self._refitted(part, s[rows], spring[rows])
-                s[rows] = _split(part, x[rows], again, spring[rows], AGAIN)
-                ahead[rows] = s[rows]
-                z[rows] = problem.convex_set.project(s[rows])
-                image[rows] = part.decode(z[rows])
+            lost = lost & ~(error <= before * (1 + 4 * torch.finfo(x.dtype).eps))
+            if lost.any():
+                z, image = torch.where(lost, state.z, z), torch.where(lost, state.image, image)
+        again = (lost | ~state.jumped) & (state.failures < MOST_AGAIN) & self.newton
+        again &= ~state.solved.unsqueeze(-1)
+        failures = state.failures + (lost | again)
+        rows = again.squeeze(-1).nonzero().squeeze(-1)
+        if len(rows):
+            part = problem.select(rows)
+            some, spring[rows] = self._refitted(part, s[rows], spring[rows])
+            s[rows] = _split(part, x[rows], some, spring[rows], AGAIN, x.dtype)
+            ahead[rows] = s[rows]
+            z[rows] = problem.convex_set.project(s[rows])
+            image[rows] = part.decode(z[rows])
         moved = z - state.z
         momentum = (1 + (1 + 4 * state.momentum.square()).sqrt()) / 2
         against = (dot(state.start - z, moved) > 0) | state.jumped
         beta = torch.where(against, 0.0, (state.momentum - 1) / momentum)
         momentum = torch.where(against, 1.0, momentum)
         solved = state.solved
-        if index % CHECK_EVERY == 0 or state.jumped.any():
+        if index % CHECK_EVERY == 0 or state.jumped.any() or len(rows):
             solved = problem.solved(x, z, x - image, self.tol)
         start = torch.addcmul(z, beta, moved)
         start_image = torch.addcmul(image, beta, image - state.image)
-        wait = torch.where(failed, 2 ** (failures - MOST_AGAIN) - 1, state.wait - 1)
+        wait = torch.where(lost & ~again, 2 ** (failures - MOST_AGAIN), state.wait - 1)
         jumped = (wait <= 0) & ~solved.unsqueeze(-1) & self.newton
         if jumped.any():
             end, end_image, jumped = self._jump(problem, ahead, z, x, image, jumped)
-            start = torch.where(jumped, end, start)
-            start_image = torch.where(jumped, end_image, start_image)
-        return GradientState(
-            problem, x, z, image, start, start_image, momentum, jumped, wait, failures, solved, s,
-            spring,
-        )
+            if not jumped.all():
+                end = torch.where(jumped, end, start)
+                end_image = torch.where(jumped, end_image, start_image)
+            start, start_image = end, end_image
+        y = (start, start_image, momentum, jumped)
+        return GradientState(problem, x, z, image, *y, wait, failures, solved, s, spring)
 
     def finished(self, state: GradientState) -> Tensor:
         return state.solved
@@ -161,7 +169,7 @@ class _Accelerated:
         return state.z, state.x - state.image
 
     def _first_codes(self, state: GradientState) -> GradientState:
-        """Return codes after some iterations of the splitting in float32; jump from there."""
+        """Return codes after iterations in float32, and Newton steps from there."""
         problem, x, s, spring = state.problem, state.x, torch.zeros_like(state.s), state.spring
         s = _split(problem, x, s, spring, TO_A_FACE)
         s, spring = self._refitted(problem, s, spring)
@@ -172,32 +180,36 @@ class _Accelerated:
         if self.newton:
             start, start_image, jumped = self._jump(problem, s, z, x, image, ~jumped)
         return dataclasses.replace(
-            state, z=z, image=image, start=start, start_image=start_image, jumped=jumped, s=s,
+            state,
+            z=z,
+            image=image,
+            start=start,
+            start_image=start_image,
+            jumped=jumped,
+            s=s,
             spring=spring,
         )
 
-    def _refitted(
-        self, problem: Constrained, s: Tensor, spring: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _refitted(self, problem: Constrained, s: Tensor, spring: Tensor) -> tuple[Tensor, Tensor]:
         """Return s for another ρ, which suits the face of the code, and this ρ.
 
         On a flat face F the best ρ is the root of the product of the smallest and the largest
         eigenvalue of (DᵀD)_FF: for random atoms 1 − |F|/n times that for a few of them.
         """
-        z = problem.convex_set.project(s)
-        face = problem.convex_set.face(s, z) if self.newton else None
-        if face is None or face.curvature is not None:
+        if not (self.newton and self.flat):
             return s, spring
+        z = problem.convex_set.project(s)
+        face = problem.convex_set.face(s, z)
+        assert face is not None
         share = face.free.sum(-1, keepdim=True) / min(problem.dictionary.shape)
         usual = default_spring(problem.white.to(s.dtype))
         fitted = usual * (1 - share).clamp(min=SOFTEST)
         return torch.addcmul(z, s - z, spring / fitted), fitted
 
     def _split_further(self, state: GradientState) -> GradientState:
+        """Return the codes after iterations in the precision of the data."""
         problem, x = state.problem, state.x
-        white = problem.white.to(x.dtype)
-        target = white.whiten(problem.inside(x)) / white.scale
-        s = iterated(problem, white, target, state.s, PER_STEP, state.spring)
+        s = _split(problem, x, state.s, state.spring, PER_STEP, x.dtype)
         z = problem.convex_set.project(s)
         image = problem.decode(z)
         solved = problem.solved(x, z, x - image, self.tol)
@@ -205,15 +217,25 @@ class _Accelerated:
             state, z=z, image=image, start=z, start_image=image, s=s, solved=solved
         )
 
-    def _jump(self, problem, y, z, x, image, wanted):
-        """Return the minimum on the face, its image, and for which of the wanted rows it is new."""
+    def _jump(
+        self,
+        problem: Constrained,
+        y: Tensor,
+        z: Tensor,
+        x: Tensor,
+        image: Tensor,
+        wanted: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return z + d, its image, and for which of the wanted rows there is a d."""
         no = torch.zeros_like(wanted)
-        face = problem.convex_set.face(y, z) 
+        face = problem.convex_set.face(y, z)
         assert face is not None
         count = face.free.sum(-1)
         places = LARGEST_FACE * min(problem.dictionary.shape)
         rows = (wanted.squeeze(-1) & (count > 0) & (count <= places)).nonzero().squeeze(-1)
-        rows = rows[count[rows].argsort()]
+        if not len(rows):
+            return z, image, no
+        rows = rows[count[rows].argsort()]  # so that a chunk's faces are of similar size
         # Without its part along the normal, which would take the digits of float32.
         slope = problem.correlate(x - image) * face.free
         tiny = torch.finfo(z.dtype).tiny
@@ -229,7 +251,7 @@ class _Accelerated:
         return start, problem.decode(start), jumped
 
     def _newton(self, face: Face, rows: Tensor, slope: Tensor, scale: Tensor) -> Tensor:
-        """Return d for some rows. Matrices are in float32."""
+        """Return d for these rows. Matrices are in float32."""
         free, low, m = face.free[rows], torch.float32, slope.shape[-1]
         count = free.sum(-1)
         places = int(count.max())
@@ -260,8 +282,16 @@ class _Accelerated:
         return out[:, :m]
 
 
-def _split(problem: Constrained, x: Tensor, s: Tensor, spring: Tensor, iterations: int) -> Tensor:
-    """Return s after iterations in float32."""
-    low, white = problem.to(torch.float32), problem.white.to(torch.float32)
-    target = white.whiten(problem.inside(x).float()) / white.scale
-    return iterated(low, white, target, s.float(), iterations, spring.float()).to(s.dtype)
+def _split(
+    problem: Constrained,
+    x: Tensor,
+    s: Tensor,
+    spring: Tensor,
+    iterations: int,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Return s after iterations in this precision, in the precision of s."""
+    white = problem.white.to(dtype)
+    target = white.whiten(problem.inside(x).to(dtype)) / white.scale
+    s_then = iterated(problem.to(dtype), white, target, s.to(dtype), iterations, spring.to(dtype))
+    return s_then.to(s.dtype)
