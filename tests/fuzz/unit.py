@@ -123,6 +123,7 @@ def check_block(block: Block, u: Tensor) -> None:
         _compare_with_80_digits(block, u[0], s[0])
         return
     exact, exact_grads = _exact(block, u, grad)
+    assert not any(t.isnan().any() for t in (exact, *exact_grads)), "NaN in float64"
     _compare(block, s.double() - exact, _allowed(block, exact), "the unit")
     _compare_gradients(block, u.double(), grad * exact, (grad_u, grad_p, grad_radius), exact_grads)
 
@@ -198,7 +199,11 @@ def _compare_gradients(
     "pool_p",
     blocks("reference", "blocked"),
     # The gradient at p = ∞ was that of p = 10³⁸.
-    kept=[Block("blocked", "bfloat16", 64, "sparse", math.inf, 1e3, 0.0, 313422)],
+    kept=[
+        Block("blocked", "bfloat16", 64, "sparse", math.inf, 1e3, 0.0, 313422),
+        Block("blocked", "float32", 5, "sparse", 1.0, 1.0, 1e-12, 0),  # eps/‖u‖ was infinite
+        Block("blocked", "float32", 33, "ties", 0.1, 1e3, 0.0, 177),  # rows of 3.4e38
+    ],
     examples=24,
 )
 def pool_p_on_a_cpu(block: Block) -> Tried:
