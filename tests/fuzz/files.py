@@ -472,7 +472,7 @@ def _train(folder: Path, *, resume: bool) -> None:
         (2, [Edit("changed bytes", 95, 252)], []),
         (2, [], [(2, 10**30)]),
         (0, [], [(0, {"a\nb": 1})]),
-    ],  # fmt: skip
+    ],
     examples=12,
     needs=["fwnet.training"],
 )
