@@ -74,21 +74,24 @@ class Command:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         code = 0
         try:
-            self.prepare()
-            call()
-        except typer.Exit as stop:  # of a function
-            code = stop.exit_code
-        except SystemExit as stop:
-            code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-        except BaseException:
-            traceback.print_exc()
-            code = 1
-        for stream in (sys.stdout, sys.stderr):
             try:
-                if stream is not None:
-                    stream.flush()
-            except OSError:  # as at the end of Python
-                code = code or 120
+                self.prepare()
+                call()
+            except typer.Exit as stop:  # of a function
+                code = stop.exit_code
+            except SystemExit as stop:
+                code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+            except BaseException:
+                traceback.print_exc()
+                code = 1
+            for stream in (sys.stdout, sys.stderr):
+                try:
+                    if stream is not None:
+                        stream.flush()
+                except OSError:  # as at the end of Python
+                    code = code or 120
+        except KeyboardInterrupt:  # after the command
+            return 130
         return code
 
     @property

@@ -232,6 +232,7 @@ def model_files(case: tuple) -> Tried:
         ("FWNet", [(2, 10**9)], False),
         ("FWNet", [(1, 10**8)], False),
         ("ConvLISTA", [(3, 3), (25, 30), (19, -1)], True),
+        ("NoiseLevelNet", [(13, 100000), (7, 0)], True),  # large beside a default
     ],
     examples=60,
 )
@@ -465,7 +466,13 @@ def _train(folder: Path, *, resume: bool) -> None:
     st.tuples(
         st.integers(0, 5), edits, st.lists(st.tuples(st.integers(0, 60), odd_json), max_size=2)
     ),
-    kept=[(4, [], [(0, None)]), (5, [], [(1, [])]), (2, [Edit("changed bytes", 95, 252)], [])],
+    kept=[
+        (4, [], [(0, None)]),
+        (5, [], [(1, [])]),
+        (2, [Edit("changed bytes", 95, 252)], []),
+        (2, [], [(2, 10**30)]),
+        (0, [], [(0, {"a\nb": 1})]),
+    ],
     examples=12,
     needs=["fwnet.training"],
 )

@@ -25,6 +25,7 @@ from fwnet.kernels.reference import Scalars
 BLOCK_ENTRIES = 1 << 19  # two buffers of 2 MiB in float32
 ORDINARY_K = (1.0, 16.0)
 ORDINARY_K_BACKWARD = (1.5, 16.0)
+LEAST_PEAK = 1e-30  # of rows whose gradients, or whose eps/peak, stay within the numbers
 CUBIC_NORMS = (1e-8, 1e8)  # where fourth powers keep all their digits
 
 
@@ -172,12 +173,17 @@ def _blocks(layout: Layout, *tensors: Tensor | None) -> Iterator[list[Any]]:
 def _pool_ordinary(
     u: Tensor, values: Scalars, eps: float, ratio: Tensor, weight: Tensor, out: Tensor
 ) -> bool:
-    """Write pool_p(u) to `out` in ten passes; return False if u has NaN or infinity."""
+    """Write pool_p(u) to `out` in ten passes.
+
+    Return False if u has NaN, infinity or, with eps, rows so small that eps/‖u‖ may overflow.
+    """
     torch.abs(u, out=ratio)
     peak = ratio.amax(1, keepdim=True)
     if not peak.isfinite().all():
         return False
     peak.masked_fill_(peak == 0, 1)
+    if eps > 0 and not (peak > LEAST_PEAK * max(1, eps)).all():
+        return False
     torch.log2(ratio.div_(peak), out=weight)
     weight.mul_(values.k).exp2_()
     log_sum = ratio.mul_(weight).sum(1, keepdim=True).clamp_(min=1).log_()
@@ -235,7 +241,7 @@ def _backward_ordinary(
     ratio = u.abs()
     peak = ratio.amax(1, keepdim=True)
     peak.masked_fill_(peak == 0, 1)
-    if not ((peak > 1e-30) & peak.isfinite()).all():
+    if not ((peak > LEAST_PEAK * max(1, eps)) & peak.isfinite()).all():
         return None
     logs = ratio.div_(peak).log2()
     weight = (logs * k).exp2_()
@@ -260,7 +266,8 @@ def _backward_ordinary(
     by_p = (sum_gs * by_row + k * size * terms_scaled).sum()
     by_s = sum_gs.sum()
 
-    by_u = pull.mul_(-k * size / peak).addcmul_(toward, k * rho * sum_gs / (total * peak), value=-1)
+    shared = k * rho * sum_gs / total / peak
+    by_u = pull.mul_(-k * size / peak).addcmul_(toward, shared, value=-1)
     by_z, by_step = by_u.new_empty(0), torch.zeros_like(by_s)
     if step_size is not None:
         step = step_size.to(compute)

@@ -19,6 +19,7 @@ from fwnet.sets import ConvexSet, set_to_config
 from fwnet.version import __version__
 
 MODELS: dict[str, type[Model]] = {}
+ORDINARY_SIZE = 1000  # with defaults beside it, not much
 MOST_PER_WEIGHT = 64  # beyond this and MOST_LAYERS, a file is looked at closely
 
 
@@ -254,9 +255,14 @@ def _check_size(name: str, config: Mapping[str, Any], weights: Mapping[str, Tens
     """Raise before memory is taken for a model that is far larger than its weights."""
     count = sum(tensor.numel() for tensor in weights.values())
     sizes = sorted(value for value in _integers(config.values()) if value > 0)
-    if not sizes or math.prod(sizes[-3:]) <= MOST_PER_WEIGHT * count:
+    largest = max([len(weights), *(side for tensor in weights.values() for side in tensor.shape)])
+    sizes = sizes or [0]
+    if (
+        sizes[-1] <= max(ORDINARY_SIZE, largest)
+        and math.prod(sizes[-3:]) <= MOST_PER_WEIGHT * count
+    ):
         return  # a model has about that many weights: layers × inputs × outputs
-    most = max([MOST_LAYERS, *(side for tensor in weights.values() for side in tensor.shape)])
+    most = max(MOST_LAYERS, largest)
     if sizes[-1] > most:
         raise ValueError(f"sizes must be at most {most} for {count} weights, got {sizes[-1]}")
     with torch.device("meta"):  # which takes a second at first, but no memory

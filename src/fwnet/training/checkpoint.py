@@ -10,6 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from fwnet.checks import check_number
 from fwnet.errors import FwnetError
 from fwnet.files import locked, remove_unfinished, write_whole
 from fwnet.models import Model, ModelFileError, read_weights, write_weights
@@ -66,6 +67,8 @@ class Position:
             empty = one.default is None and value is None
             if not empty and (isinstance(value, bool) or not isinstance(value, kinds)):
                 raise TypeError(f"{one.name} must be a number, got {value!r}")
+            if not empty:
+                check_number(one.name, value)
         if position.step < 0:
             raise ValueError(f"step must be >= 0, got {position.step}")
         return position
@@ -165,7 +168,8 @@ class TrainingFolder:
             position = Position.of(about["position"])
             identity = {**about["identity"]}
         except (ModelFileError, KeyError, TypeError, ValueError) as error:
-            raise TrainingError(f"{self.path / STATE} cannot be read: {error}") from error
+            line = " ".join(str(error).split())
+            raise TrainingError(f"{self.path / STATE} cannot be read: {line}") from error
         self._check_identity(identity)
         try:
             return position, self._restore(tensors, model, optimizer)
