@@ -57,7 +57,7 @@ CONJUGATE_TOL = 1e-7  # share of the squared residual that is noise in float32
 NEAR = 1e-3  # relative distance at which a chord is a tangent
 NOTHING = 1e-10  # relative change of the residual or norm that may be rounding
 RIDGE_STEPS = 12
-MOST_LOW_STEPS = 5  # in float32: float64 rows begin with them, with fewer below p = 5
+MOST_LOW_STEPS = 5  # in float32: float64 rows begin with them, with fewer below p = 6
 FEW_STEPS, MOST_STEPS = 6, 40  # with conjugate gradients, and in all, where systems are factored
 # Per Newton step.
 CONJUGATE_STEPS = (4, 8, 12, 16, 20, 25, 30, 40, 50, 60, 80, 100, 100, 100, 100, 100)
@@ -100,7 +100,7 @@ class PrimalNewton:
         self.white, self.radius, self.tol, self.norm_tol = white, radius, tol, norm_tol
         self.direct = direct
         self.p = self.first_p = p
-        self.low_steps = min(MOST_LOW_STEPS, int(2 * (p - 2)))
+        self.low_steps = min(MOST_LOW_STEPS, int(1.5 * (p - 2)))
         while self.first_p / PATH_RATIO > PATH_START:
             self.first_p /= PATH_RATIO
         self._low = white.to(torch.float32)
