@@ -269,13 +269,13 @@ FAULTS = [
     ),
     Fault(
         "checks.py",
-        "abs(value) > LARGEST_INTEGER",
+        "abs(int(value)) > LARGEST_INTEGER",
         "False",
         "tests/test_checks.py::test_numbers_that_torch_cannot_hold_are_refused",
     ),
     Fault(
         "checks.py",
-        "if is_bool or number < least",
+        "if isinstance(value, bool) or number < least",
         "if number < least",
         "tests/test_checks.py",
     ),

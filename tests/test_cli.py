@@ -1,11 +1,12 @@
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 import fwnet
-from fwnet.cli import app
+from fwnet.cli import _say_what_cannot_be_raised, app
 
 
 def run(*arguments, **options):
@@ -100,3 +101,11 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(command, tmp
     result = invoke(*command, "--output", str(tmp_path / "taken"))
     assert result.exit_code == 2
     assert "cannot write to" in result.stderr
+
+
+@pytest.mark.parametrize(("kind", "count"), [(MemoryError, 0), (KeyError, 1)])
+def test_a_lack_of_memory_in_a_callback_is_left_to_the_line_at_the_end(kind, count, monkeypatch):
+    said = []
+    monkeypatch.setattr(sys, "__unraisablehook__", said.append)
+    _say_what_cannot_be_raised(SimpleNamespace(exc_type=kind))
+    assert len(said) == count

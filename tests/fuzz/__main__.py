@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 KEPT = 3  # cases of each failure
+FAILED = "failures"  # the kind under which they are counted
 ON_GPUS = ("pool_p-triton", "large")  # others are tested on a CPU
 STUCK = 300  # seconds after which a process that reports nothing is ended
 
@@ -173,7 +174,7 @@ def work(target: Any, seconds: float, output: Path, seed: int) -> None:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            add(line["kinds"], {"failures": {type(error).__name__: 1}})
+            add(line["kinds"], {FAILED: {type(error).__name__: 1}})
             place = traceback.extract_tb(error.__traceback__)[-1]
             key = f"{type(error).__name__} {place.filename} {place.lineno}"
             if key not in failures:
@@ -234,19 +235,30 @@ def summed(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
 
 def table(record: dict[str, dict[str, Any]], words: dict[str, str]) -> str:
     """Return a row for each target: what it is, how many cases it had, and what they got."""
-    rows = ["| target | what | minutes | cases | what they got |", "|---|---|---|---|---|"]
+    rows = ["| target | what | kinds | minutes | cases | what they got | failures |"]
+    rows += ["|---" * 7 + "|"]
+    number = 0
     for name, one in record.items():
         got: collections.Counter[str] = collections.Counter()
-        for outcomes in one["kinds"].values():
+        tried = [
+            outcomes
+            for kind, outcomes in one["kinds"].items()
+            if kind != FAILED and [*outcomes] != ["skipped"]
+        ]
+        for outcomes in tried:
             got.update(outcomes)
         shown = ", ".join(f"{outcome} {count:,}" for outcome, count in got.most_common())
         what = words[name].splitlines()[0].rstrip(".")
-        rows.append(f"| {name} | {what} | {one['minutes']:.0f} | {one['cases']:,} | {shown} |")
+        number += len(tried)
+        rows.append(
+            f"| {name} | {what} | {len(tried)} | {one['minutes']:.1f} | {one['cases']:,} "
+            f"| {shown} | {one['failures']} |"
+        )
     minutes, cases, failures = (
         sum(one[key] for one in record.values()) for key in ("minutes", "cases", "failures")
     )
-    end = f"In sum {cases:,} cases in {minutes / 60:.1f} hours; failures: {failures}."
-    return "\n".join([*rows, "", end])
+    end = f"In sum {cases:,} cases of {number} kinds in {minutes:.0f} minutes of CPU time; "
+    return "\n".join([*rows, "", f"{end}failures: {failures}."])
 
 
 if __name__ == "__main__":

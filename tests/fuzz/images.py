@@ -198,7 +198,7 @@ def image_files(case: tuple) -> Tried:
     memory=IMAGE_MEMORY,
 )
 def image_damage(case: tuple) -> Tried:
-    """The same, counted by the kind of damage; the name lies about the format."""
+    """Files of real encoders, damaged, with names of other formats; by the kind of damage."""
     name, changes, writer = case
     content = encoded(name)
     if not content:

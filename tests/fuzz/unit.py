@@ -210,14 +210,14 @@ def _compare_gradients(
     examples=24,
 )
 def pool_p_on_a_cpu(block: Block) -> Tried:
-    """The kernels of a CPU."""
+    """Rows over all exponents of floats, on a CPU, against float64 or 80 digits."""
     check_block(block, random_rows(block))
     return Tried(f"pool_p: {block.kernel}, {block.dtype}", "within its bound", ROWS)
 
 
 @target("pool_p-triton", blocks("triton"), examples=0, needs=["triton"])
 def pool_p_on_a_gpu(block: Block) -> Tried:
-    """The kernel of a GPU, with the numbers that it tells from 0 and infinity."""
+    """The same on a GPU, with the numbers that it tells from 0 and infinity."""
     rows = 16 * ROWS
     u = random_rows(block, rows).cuda()
     check_block(block, torch.where(u.abs() < TINY, 0, u).clamp(-GPU_LARGEST, GPU_LARGEST))

@@ -78,6 +78,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ∞ shows a question mark
     signal.signal(signal.SIGTERM, _stop)
+    sys.unraisablehook = _say_what_cannot_be_raised
     try:
         app(prog_name="fwnet")
     except KeyboardInterrupt:
@@ -86,6 +87,12 @@ def main() -> None:
     except OSError as error:  # of stdout, after the work
         say(f"Error: {one_line(error)}")
         sys.exit(2)
+
+
+def _say_what_cannot_be_raised(about: "sys.UnraisableHookArgs") -> None:
+    """Leave a lack of memory in a callback, as of a font, to the line that ends the command."""
+    if not issubclass(about.exc_type, MemoryError):
+        sys.__unraisablehook__(about)
 
 
 def _stop(number: int, frame: object) -> None:  # noqa: ARG001
