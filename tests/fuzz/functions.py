@@ -364,6 +364,7 @@ def refused(error: Exception, name: str) -> bool:
         ("SchattenBall.contains", [(3, "a tensor with NaN")]),
         ("GroupLpBall.contains", [(0, "1")]),
         ("denoise", [(1, "a fraction")]),
+        ("shrink", [(0, "a tensor without columns")]),
         ("Box.gauge", [(2, "a tensor without columns")]),
         ("load_model", [(0, "\0")]),
         ("SchattenBall.lmo", [(0, "1")]),
