@@ -364,6 +364,8 @@ def refused(error: Exception, name: str) -> bool:
         ("SchattenBall.contains", [(3, "a tensor with NaN")]),
         ("GroupLpBall.contains", [(0, "1")]),
         ("denoise", [(1, "a fraction")]),
+        ("solve with weights", [(3, "complex numbers")]),
+        ("omp", [(2, "a number of numpy")]),
         ("shrink", [(0, "a tensor without columns")]),
         ("Box.gauge", [(2, "a tensor without columns")]),
         ("load_model", [(0, "\0")]),
