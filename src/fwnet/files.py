@@ -35,6 +35,8 @@ def why_not_readable(path: Path) -> str | None:
         return "does not exist"
     except OSError as error:  # a name too long, no permission
         return f"cannot be read: {error.strerror}"
+    except ValueError as error:  # a null character
+        return f"cannot be read: {error}"
     return None if stat.S_ISREG(status.st_mode) else "is not a file"
 
 

@@ -209,6 +209,8 @@ def shrink(v: Tensor, radius: float | Tensor, free_entries: int = 0) -> Tensor:
     check_radius(radius)
     if not isinstance(free_entries, int) or free_entries < 0:
         raise ValueError(f"free_entries must be an integer >= 0, got {free_entries!r}")
+    if not v.shape[-1]:
+        return v
     magnitudes = v.abs()
     ordered = magnitudes.sort(-1, descending=True).values
     counts = torch.arange(1, v.shape[-1] + 1, device=v.device)

@@ -3,6 +3,7 @@
 import functools
 import io
 import json
+import math
 import struct
 import tempfile
 from collections.abc import Callable
@@ -517,6 +518,7 @@ def checkpoints(case: tuple) -> Tried:
     kept=[
         ([Edit("a part twice", 0, 7)], [], 1),
         ([], [(1, None)], 0),
+        ([], [(0, -math.inf)], 0),
         ([Edit("cut short", 156, 0)], [], 8),  # codes that are finished, damaged later
     ],
     examples=12,

@@ -174,6 +174,14 @@ def check_line(error: FwnetError, path: Path) -> None:
 @target(
     "image-files",
     st.tuples(st.sampled_from(sorted(ENCODED)), edits, st.integers(0, 20)),
+    kept=[  # a width of several numbers
+        (
+            "TIFF, 16 bits.tif",
+            3 * [Edit("numbers at their limits", 586, 63244)]
+            + [Edit("numbers at their limits", 13, 503)],
+            10,
+        )
+    ],
     examples=60,
     needs=["fwnet.imaging.image_files", "tifffile", "imagecodecs"],
     memory=IMAGE_MEMORY,

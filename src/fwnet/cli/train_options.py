@@ -142,9 +142,12 @@ def show_training(
         return
     training, network, path = report.training, report.network, report.model_path
     if training.history:  # empty if someone removed the file
-        picture = draw_history(training.history, shown)
         place = path.with_name(PICTURE)
-        write_whole(place, lambda file: picture.savefig(file, format="png", dpi=120))
+        try:
+            picture = draw_history(training.history, shown)
+            write_whole(place, lambda file: picture.savefig(file, format="png", dpi=120))
+        except SystemError as error:  # a function in C that found no memory
+            raise MemoryError from error
     print_lines(
         [
             f"{network.num_parameters:,} parameters, {training.seconds:.1f} s",

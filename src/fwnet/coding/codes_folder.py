@@ -26,6 +26,7 @@ from fwnet.files import locked
 from fwnet.stores import Store
 
 MANIFEST, DONE = "_manifest.json", "_done"
+DAMAGED = (ValueError, TypeError, KeyError, AttributeError, OverflowError)  # of odd JSON
 REQUESTS = 16  # files that are opened at the same time: a store far away answers slowly
 
 
@@ -101,7 +102,7 @@ class CodesFolder:
             for name, text in zip(fresh, read, strict=True):
                 try:
                     gathered |= {name: _checked_record(json.loads(text))} if text else {}
-                except (ValueError, TypeError, KeyError, AttributeError) as error:
+                except DAMAGED as error:
                     raise self._unreadable(f"{DONE}/{name}.json") from error
 
         def is_whole(one: RowRange) -> bool:
@@ -137,7 +138,7 @@ class CodesFolder:
                 raise ValueError
             for record in found.get("records", {}).values():
                 _checked_record(record)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except DAMAGED as error:
             raise self._unreadable(MANIFEST) from error
         return found
 

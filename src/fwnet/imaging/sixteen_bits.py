@@ -109,6 +109,9 @@ def read_tiff(file: BinaryIO, number: int = 0) -> tuple[np.ndarray, Metadata]:
     file.seek(0)
     with tifffile.TiffFile(file) as opened:
         page: Any = opened.pages[number]
+        sizes = page.imagewidth, page.imagelength, page.samplesperpixel
+        if not all(isinstance(size, int) for size in sizes):  # a damaged tag may hold several
+            raise ImageError(f"expected {TIFF_KINDS}, got a size of {sizes}")
         pixels, limit = page.imagewidth * page.imagelength, 2 * (Image.MAX_IMAGE_PIXELS or np.inf)
         if pixels > limit:
             raise Image.DecompressionBombError(f"{pixels} pixels, more than {limit}")

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from numbers import Real
 from pathlib import Path
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
+from fwnet.checks import check_number
 from fwnet.data import DataError, ImageSet, berkeley_files, keyed_generator, noisy, without_bsd68
 from fwnet.errors import FwnetError
 from fwnet.models import ImageModel
@@ -127,9 +127,7 @@ class Denoising(Restoration):
                 f"sigma must be in (0, 1], or an interval in it, got {self.levels!r} "
                 "(a level of 25 is sigma=25/255)"
             )
-        strength: object = self.strength
-        if not isinstance(strength, Real):
-            raise TypeError(f"strength must be a number, got {type(strength).__name__}")
+        check_number("strength", self.strength)
         if not 0 <= self.strength <= LARGEST_STRENGTH:
             raise FwnetError(f"strength must be in [0, {LARGEST_STRENGTH}], got {self.strength:g}")
 

@@ -57,6 +57,8 @@ class Box(ConvexSet):
             least = torch.where(bound > 0, torch.maximum(least, ratio), least)
             most = torch.where(bound < 0, torch.minimum(most, ratio), most)
             most = torch.where((bound == 0) & (value > 0), -torch.inf, most)
+        if not wide.shape[-1]:
+            return wide.sum(-1)
         gauge = least.amax(-1)
         # A point on a ray through a box without 0 meets both conditions up to rounding.
         slack = 1 + 64 * torch.finfo(wide.dtype).eps

@@ -53,6 +53,8 @@ def _checked_weights(weights: Tensor | None, x: Tensor) -> Tensor | None:
         return None
     if not isinstance(weights, Tensor):
         raise TypeError(f"weights must be a tensor, got {type(weights).__name__}")
+    if weights.is_complex():
+        raise TypeError(f"weights must be real numbers, got {weights.dtype}")
     if weights.shape not in (x.shape[-1:], x.shape):
         raise ValueError(
             f"weights must have shape {tuple(x.shape[-1:])} or {tuple(x.shape)}, "

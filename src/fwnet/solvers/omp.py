@@ -56,6 +56,7 @@ def omp(
         check_number("num_nonzeros", num_nonzeros)
         if not 1 <= num_nonzeros <= min(n, m):
             raise ValueError(f"num_nonzeros must be in [1, {min(n, m)}], got {num_nonzeros!r}")
+        num_nonzeros = int(num_nonzeros)
     if noise is not None:
         check_number("noise", noise)
         if not noise >= 0:
