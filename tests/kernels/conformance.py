@@ -218,6 +218,16 @@ class PoolKernelConformance(LayoutConformance):
         assert grad_u.isfinite().all()
         assert grad_p.isfinite()
 
+    @pytest.mark.parametrize("excess", [1e-30, 0.01, 0.1, 1 / 3, 1.0, 3.0])
+    def test_slopes_beyond_the_largest_number_are_cut_off(self, excess):
+        # At peaks of 2^-126 slopes overflow, above and below 0; infinite terms would cancel to NaN.
+        peaks = 2.0 ** torch.tensor([-126, -120, 0, 120, 126])[:, None]
+        generator = torch.Generator().manual_seed(0)
+        near = 1 + 2.0**-22 * torch.randint(-2, 3, (5, 16), generator=generator)
+        u = (peaks * near * torch.tensor([1.0, -1.0]).repeat(8)).clamp(-(2.0**126), 2.0**126)
+        grad = torch.randn(5, 16, generator=generator)
+        assert self.backward(grad, u, excess, radius=1e3)[0].isfinite().all()
+
     def test_slope_at_zero_is_exact_for_p_2_and_dropped_above(self):
         u, grad = torch.tensor([[3.0, 0.0, 4.0], [0.0, 0.0, 0.0]]), torch.ones(2, 3)
         at_2, _, _ = self.backward(grad, u, 1.0, eps=0.5)

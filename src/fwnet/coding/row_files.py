@@ -114,7 +114,7 @@ class NpyRows(RowFile):
             raise EncodeError(f"{path} must have 2 axes, rows and columns, got {shape}")
         if self._stored.kind not in "biuf":
             raise EncodeError(f"{path} must hold real numbers, got {self._stored}")
-        self.num_rows, self.num_columns = shape
+        self.num_rows, self.num_columns = map(int, shape)  # numpy lets True pass for a length
         self._row_bytes = self.num_columns * self._stored.itemsize
         if size < self._offset + self.num_rows * self._row_bytes:
             raise EncodeError(f"{path} is not a whole npy file: it ends too early")

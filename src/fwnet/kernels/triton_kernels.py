@@ -147,14 +147,14 @@ def _is_common(k):
 
 @triton.jit
 def _log2_1p(x, FAST: tl.constexpr):
-    """log₂(1 + x) for x ≥ 0, by its series where 1 + x would lose digits of x."""
-    series = x * (1 / 7)
-    series = x * (1 / 6 - series)
-    series = x * (1 / 5 - series)
-    series = x * (1 / 4 - series)
-    series = x * (1 / 3 - series)
-    series = x * (1 / 2 - series)
-    return tl.where(x < 0.05, LOG2_E * (x - x * series), _log2(1.0 + x, FAST))
+    """log₂(1 + x) for x ≥ 0; where 1 + x would lose digits of x, by log(1 + x) = 2 artanh t."""
+    t = x * _inverse(2.0 + x, FAST)
+    y = t * t
+    series = y * (1 / 9) + 1 / 7
+    series = series * y + 1 / 5
+    series = series * y + 1 / 3
+    series = series * y + 1.0
+    return tl.where(x < 0.5, 2.0 * LOG2_E * t * series, _log2(1.0 + x, FAST))
 
 
 @triton.jit
@@ -216,6 +216,12 @@ def forward_kernel(
 
 
 @triton.jit
+def _finite(x):
+    """The nearest finite number; NaN stays NaN."""
+    return tl.clamp(x, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def _add2(a0, a1, b0, b1):
     return a0 + b0, a1 + b1
 
@@ -246,7 +252,7 @@ def _pool_backward(
         if not HAS_EPS:
             flat = tl.where(empty, 0.0, flat)
         zero = tl.abs(u) < SMALLEST  # at p = 2 the exponent of a subnormal would be 0·∞
-        pull = grad * tl.where(zero | (peak == float("inf")), flat, pull)
+        pull = _finite(grad * tl.where(zero | (peak == float("inf")), flat, pull))
         unit = inv_peak * 0.0 + 1.0
 
     # All sums along the row at once; s and its products still lack the factor `size`.
@@ -275,9 +281,10 @@ def _pool_backward(
     capped = tl.where(k > GRADIENT_CAP, GRADIENT_CAP, k)
     constant = (excess == 0) | (excess == float("inf"))  # piecewise, in u; pull may be infinite
     slope = tl.where(constant, 0.0, capped)
-    own = tl.where(constant, 0.0, (-slope * size * unit) * pull)
-    shared = slope * rho * inv_total * sum_terms * inv_peak
-    grad_u = tl.clamp(own + shared * s, -LARGEST, LARGEST, propagate_nan=tl.PropagateNan.ALL)
+    # Finite factors: rows of tiny numbers have infinite ones, and 0·∞ and ∞ − ∞ would be NaN.
+    own = tl.where(constant, 0.0, _finite(-slope * size * unit) * pull)
+    shared = _finite(slope * rho * inv_total * sum_terms * inv_peak)
+    grad_u = _finite(own + shared * s)
 
     by_row = capped * inv_p * rho * (share_scaled * inv_total)
     if HAS_EPS:
