@@ -11,7 +11,7 @@ import numpy as np
 
 from fwnet.hardware import is_out_of_memory
 from fwnet.imaging.file_lists import Job
-from fwnet.imaging.formats import check_size, is_tiff_suffix
+from fwnet.imaging.formats import FORMATS, JPEG, check_size, is_tiff_suffix
 from fwnet.imaging.image_files import (
     ImageFile,
     one_line,
@@ -149,7 +149,11 @@ def _write_result(
             write_pages(job.place, pages, num_bytes, read.description, replace=force)
         else:
             notes += [only_first(len(read.pages))] if len(read.pages) > 1 else []
-            notes += write_image(job.place, restored.pixels, about, replace=force)
+            if _is_unchanged_jpeg(job.place, read.pixels, restored.pixels):
+                original = job.source.read_bytes()  # compressing it again would change it
+                write_whole(job.place, lambda file: file.write(original), replace=force)
+            else:
+                notes += write_image(job.place, restored.pixels, about, replace=force)
     except BaseException:
         if job.compared is not None:
             job.compared.unlink(missing_ok=True)
@@ -166,6 +170,12 @@ def _write_result(
         notes=tuple(notes),
         compared=job.compared,
     )
+
+
+def _is_unchanged_jpeg(place: Path, before: Pixels, after: Pixels) -> bool:
+    """Return whether a JPEG file would be written again with the same pixels."""
+    to_jpeg = FORMATS[place.suffix.lower()] is JPEG
+    return before.lossy and to_jpeg and np.array_equal(before.colors, after.colors)
 
 
 def _restored(
