@@ -75,7 +75,7 @@ def test_the_recommendation_says_what_was_learned(found):
     text = " ".join(recommendation(found))
     assert f"Take p = {found.learned.p:.2f} and radius = {found.learned.radius:.3g}" in text
     for doubt in found.learned.doubts:
-        assert doubt in text or ("may be anything" in doubt and "do not tell more closely" in text)
+        assert doubt in text or ("may be anything" in doubt and "Any ball in this range" in text)
     assert "For this dictionary the data allow p from" in text
     assert f"If {found.given} was learned from these rows" in text
 
@@ -170,7 +170,7 @@ def test_data_that_do_not_tell_p_say_so(tmp_path):
     np.save(tmp_path / "D.npy", dictionary)
     found = explore(tmp_path / "x.npy", tmp_path / "D.npy", normalize=False, device="cpu")
     assert any("may be anything" in doubt for doubt in found.learned.doubts)
-    assert "They do not tell more closely" in " ".join(recommendation(found))
+    assert "Any ball in this range" in " ".join(recommendation(found))
 
 
 def test_the_command_learns_and_saves_a_dictionary(tmp_path, monkeypatch):

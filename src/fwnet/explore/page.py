@@ -39,7 +39,7 @@ def recommendation(found: Exploration) -> list[str]:
             f"entries best and explain {explained:.0%} of their variance; they have {kind}."
         )
     wide = [doubt for doubt in ball.doubts if "may be anything" in doubt]
-    closely = " They do not tell more closely: any ball in this range does about as well."
+    closely = " Any ball in this range predicts about as well."
     lines.append(
         f"For this dictionary the data allow p from {low_p:.2f} to {high_p:.2f} and a radius from "
         f"{low:.3g} to {high:.3g}.{closely if wide else ''}"
