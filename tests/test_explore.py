@@ -159,7 +159,11 @@ def test_noise_is_not_recommended(tmp_path):
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "D.npy", np.random.default_rng(1).standard_normal((8, 4)))
     found = explore(tmp_path / "x.npy", tmp_path / "D.npy", device="cpu")
-    assert "look like noise" in recommendation(found)[0]
+    text = " ".join(recommendation(found))
+    assert "look like noise" in text
+    assert "the data allow p" not in text
+    assert "more rows" not in text
+    assert "more rows (--rows)" in " ".join(recommendation(replace(found, given=None)))
 
 
 def test_data_that_do_not_tell_p_say_so(tmp_path):
