@@ -103,6 +103,9 @@ class TestDenoise(FilesConformance):
         assert "sigma 0.0 (estimated): no noise found" in result.stdout
         assert np.array_equal(array("clean.png"), array("flat.png"))
         assert "texture" not in self.run("flat.png", "b.png", "--sigma", 1).stdout
+        assert "all five are alike" in self.run("flat.png", "c.png", "--preview").stdout
+        given = self.run("flat.png", "d.png", "--preview", "--sigma", 0).stdout
+        assert "(given), " in given
         assert "little noise" in Denoising((0.0, 1.0)).describe(60, 50, 1.5 / 255)
 
     def test_an_unchanged_jpeg_file_is_copied(self, folder):

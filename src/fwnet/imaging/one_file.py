@@ -113,6 +113,8 @@ def _write_preview(job: Job, read: ImageFile, restorer: Restorer, force: bool) -
     write_image(job.place, Pixels.of_pillow(sheet), Metadata(), replace=force)
     known = "estimated" if restorer.asked.get("sigma") is None else "given"
     words = "preview" if sigma is None else f"preview, sigma {255 * sigma:.1f} ({known})"
+    if sigma == 0 and known == "estimated":
+        words += ": no noise found, or only texture, so all five are alike (try --sigma 5)"
     return RestoredFile(job.source, job.place, *sheet.size, words, sigma)
 
 
