@@ -38,9 +38,9 @@ BAD_PLACES = {
     "unknown format": (["photos/a.png", "out.xyz"], "expected a name that ends in .png, .jpg"),
     "no format": (["photos/a.png", "out"], "expected a name that ends in .png, .jpg"),
     "output exists": (["photos/a.png", "photos/sub/b.jpg"], "photos/sub/b.jpg exists; overwrite"),
-    "output is the input": (["photos/a.png", "photos/a.png"], "photos/a.png exists; overwrite it"),
-    "input by another name": (["photos/a.png", "photos/sub/../a.png"], "photos/sub/../a.png exist"),
-    "into its own folder": (["photos/a.png", "photos"], "photos/a.png exists; overwrite it with"),
+    "output is the input": (["photos/a.png", "photos/a.png"], "photos/a.png is the input itself"),
+    "input by another name": (["photos/a.png", "photos/sub/../a.png"], "photos/sub/../a.png is th"),
+    "into its own folder": (["photos/a.png", "photos"], "photos/a.png is the input itself: cho"),
     "folder is a file": (["photos", "net.safetensors"], "several files go into a folder, and net"),
     "below a file": (
         ["photos/a.png", "net.safetensors/x.png"],

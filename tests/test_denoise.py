@@ -103,7 +103,18 @@ class TestDenoise(FilesConformance):
         assert "sigma 0.0 (estimated): no noise found" in result.stdout
         assert np.array_equal(array("clean.png"), array("flat.png"))
         assert "texture" not in self.run("flat.png", "b.png", "--sigma", 1).stdout
+        assert "all five are alike" in self.run("flat.png", "c.png", "--preview").stdout
+        given = self.run("flat.png", "d.png", "--preview", "--sigma", 0).stdout
+        assert "(given), " in given
         assert "little noise" in Denoising((0.0, 1.0)).describe(60, 50, 1.5 / 255)
+
+    def test_an_unchanged_jpeg_file_is_copied(self, folder):
+        """Compressed again, it would change, and lose what only the file holds."""
+        result = self.run("photos/sub/b.jpg", "same.jpg", "--strength", 0)
+        assert result.exit_code == 0, result.stderr
+        assert Path("same.jpg").read_bytes() == Path("photos/sub/b.jpg").read_bytes()
+        assert self.run("photos/sub/b.jpg", "same.png", "--strength", 0).exit_code == 0
+        assert np.array_equal(array("same.png"), array("photos/sub/b.jpg"))
 
     def test_fast_takes_the_small_networks(self, folder):
         result = self.run("photos", "clean", "--fast", "--sigma", 15, options=[])

@@ -104,7 +104,7 @@ BAD_INPUT = {
     "data is a folder": (
         lambda: os.mkdir("folder.npy"),  # noqa: PTH102
         ["folder.npy", "-o", "codes.npy"],
-        "folder.npy is not a file",
+        "folder.npy is a folder: its codes go into a folder, got -o codes.npy",
     ),
     "data has three axes": (
         lambda: save("data.npy", np.ones((2, 3, 4))),
@@ -447,6 +447,11 @@ class TestFolder:
             assert encode("t.parquet", "-o", output, *chosen).exit_code == 0
             names = pq.read_table(output).column_names
             assert names == ["id", "text", "code0", "code1"]
+        np.save("D2.npy", np.eye(2))
+        refused = encode("t.parquet", "-o", "c.parquet", "--keep", "text", "-d", "D2.npy")
+        assert refused.exit_code == 2
+        hint = "got (2, 2); --columns chooses the columns of the signal, --keep copies others"
+        assert hint in refused.stderr
         refused = encode("t.parquet", "-o", "codes.npy", "--keep", "id", "--columns", "a")
         assert refused.exit_code == 2
         assert "columns are kept in .parquet files alone, got codes.npy" in refused.stderr

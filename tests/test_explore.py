@@ -75,7 +75,7 @@ def test_the_recommendation_says_what_was_learned(found):
     text = " ".join(recommendation(found))
     assert f"Take p = {found.learned.p:.2f} and radius = {found.learned.radius:.3g}" in text
     for doubt in found.learned.doubts:
-        assert doubt in text or ("may be anything" in doubt and "do not tell more closely" in text)
+        assert doubt in text or ("may be anything" in doubt and "Any ball in this range" in text)
     assert "For this dictionary the data allow p from" in text
     assert f"If {found.given} was learned from these rows" in text
 
@@ -159,7 +159,11 @@ def test_noise_is_not_recommended(tmp_path):
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "D.npy", np.random.default_rng(1).standard_normal((8, 4)))
     found = explore(tmp_path / "x.npy", tmp_path / "D.npy", device="cpu")
-    assert "look like noise" in recommendation(found)[0]
+    text = " ".join(recommendation(found))
+    assert "look like noise" in text
+    assert "the data allow p" not in text
+    assert "more rows" not in text
+    assert "more rows (--rows)" in " ".join(recommendation(replace(found, given=None)))
 
 
 def test_data_that_do_not_tell_p_say_so(tmp_path):
@@ -170,7 +174,7 @@ def test_data_that_do_not_tell_p_say_so(tmp_path):
     np.save(tmp_path / "D.npy", dictionary)
     found = explore(tmp_path / "x.npy", tmp_path / "D.npy", normalize=False, device="cpu")
     assert any("may be anything" in doubt for doubt in found.learned.doubts)
-    assert "They do not tell more closely" in " ".join(recommendation(found))
+    assert "Any ball in this range" in " ".join(recommendation(found))
 
 
 def test_the_command_learns_and_saves_a_dictionary(tmp_path, monkeypatch):

@@ -126,10 +126,15 @@ def test_the_command(tmp_path):
     result = CliRunner().invoke(app, [*command, "--format", "torch"])
     assert result.exit_code == 0, result.output
     assert "image   (batch, 1, height, width)" in result.stdout
-    assert re.search(r"random \S+, photograph \S+, black \S+\n", result.stdout)
+    assert re.search(r"random \S+, photograph \S+, black \S+\n[1-9]\d* kB written", result.stdout)
     again = CliRunner().invoke(app, [*command, "--format", "torch"])
     assert again.exit_code == 2
     assert "exists already" in again.stderr
+
+
+def test_networks_of_others_are_refused(tmp_path):
+    with pytest.raises(TypeError, match=r"got Linear: export your own .* torch\.onnx\.export"):
+        fwnet.export_model(torch.nn.Linear(2, 3), tmp_path / "linear.onnx")
 
 
 def test_inputs_of_a_network_for_signals_have_names_of_their_own(tmp_path):

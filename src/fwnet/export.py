@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from fwnet.errors import FwnetError
@@ -81,6 +81,11 @@ def export_model(
     >>> torch.allclose(code, net(x), atol=1e-5)
     True
     """
+    if isinstance(model, nn.Module) and not isinstance(model, Model):
+        raise TypeError(
+            f"model must be a network of fwnet, got {type(model).__name__}: export your own "
+            "networks with torch.onnx.export or torch.export.export"
+        )
     path = Path(path)
     chosen = FORMATS[_format_of(path, file_format)]
     network = _in_float32(copy.deepcopy(model) if isinstance(model, Model) else load_model(model))

@@ -153,13 +153,15 @@ def test_a_transparent_color_becomes_alpha(mode):
 
 
 BAD = {
+    "path": ("photo.jpg", TypeError, "got str: open the file with PIL.Image.open"),
     "list": ([[0.5]], TypeError, "NumPy array, a tensor or a PIL image, got list"),
-    "axes": (np.zeros((2, 9, 7, 3)), ImageError, "(height, width, channels)"),
+    "batch": (np.zeros((2, 9, 7, 3)), ImageError, "got (2, 9, 7, 3): give one image at a time"),
     "one axis": (np.zeros(9), ImageError, "got (9,)"),
     "channels": (np.zeros((9, 7, 5)), ImageError, "1 to 4 channels, got (9, 7, 5)"),
     "channels first": (np.zeros((3, 9, 7)), ImageError, "np.moveaxis(image, 0, -1)"),
     "channels last": (torch.zeros(9, 7, 3), ImageError, "image.permute(2, 0, 1)"),
-    "int64": (np.zeros((9, 7), int), ImageError, "uint8, uint16 or floating-point values, got int"),
+    "int64": (np.zeros((9, 7), int), ImageError, "values, got int64: convert it to uint8"),
+    "large int64": (np.full((9, 7), 256), ImageError, "uint8, uint16 or floating-point values"),
     "bool": (np.zeros((9, 7), bool), ImageError, "got bool"),
     "int tensor": (torch.zeros(9, 7, dtype=int), ImageError, "got int64"),
     "complex": (np.zeros((9, 7), complex), ImageError, "got complex128"),

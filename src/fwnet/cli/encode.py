@@ -178,6 +178,8 @@ def _encode(
             given = f"--address {address}" if engine == "local" else f"--engine {engine}"
             raise ValueError(f"{given} writes a folder, got the file {output}")
         else:
+            if Path(data).is_dir():
+                raise ValueError(f"{data} is a folder: its codes go into a folder, got -o {output}")
             report = encode_file(data, output, **options, progress=progress)
     _print_report(report)
     if report.certifies and report.rows_uncertified:

@@ -47,11 +47,13 @@ def export(
             raise ValueError(f"cannot write {output}: {reason}")
         made = export_model(model, output, file_format)
     shapes = {**made.inputs, "result": made.result}
+    megabytes = made.num_bytes / 1e6
+    size = f"{megabytes:.1f} MB" if megabytes >= 1 else f"{1000 * megabytes:.0f} kB"
     print_lines(
         [
             *(f"{name:8}({', '.join(map(str, shape))})" for name, shape in shapes.items()),
             "largest difference from PyTorch: "
             + ", ".join(f"{kind} {value:.0e}" for kind, value in made.differences.items()),
-            f"{made.num_bytes / 1e6:.1f} MB written to {made.path}",
+            f"{size} written to {made.path}",
         ]
     )

@@ -28,22 +28,24 @@ def recommendation(found: Exploration) -> list[str]:
         else "entries spread over many atoms"
     )
     lines = []
+    wide = [doubt for doubt in ball.doubts if "may be anything" in doubt]
     if ball.error >= ball.variance:
         lines.append(
             "No ball predicts held-out entries better than their mean does: with this dictionary "
             "the data look like noise. Do not choose p and radius by this page."
         )
+        if found.given is None:
+            lines.append("A dictionary from more rows (--rows), or of fewer atoms, may help.")
     else:
         lines.append(
             f"Take p = {ball.p:.2f} and radius = {ball.radius:.3g}. These codes predict held-out "
             f"entries best and explain {explained:.0%} of their variance; they have {kind}."
         )
-    wide = [doubt for doubt in ball.doubts if "may be anything" in doubt]
-    closely = " They do not tell more closely: any ball in this range does about as well."
-    lines.append(
-        f"For this dictionary the data allow p from {low_p:.2f} to {high_p:.2f} and a radius from "
-        f"{low:.3g} to {high:.3g}.{closely if wide else ''}"
-    )
+        closely = " Any ball in this range predicts about as well."
+        lines.append(
+            f"For this dictionary the data allow p from {low_p:.2f} to {high_p:.2f} and a radius "
+            f"from {low:.3g} to {high:.3g}.{closely if wide else ''}"
+        )
     if found.given is not None:
         lines.append(
             f"If {found.given} was learned from these rows, the interval is too narrow and p is "

@@ -48,6 +48,10 @@ class Job:
         """Raise if it cannot be done, or its result not written; make the folder for the result."""
         if self.problem is not None:
             raise ImageError(self.problem)
+        if not force and is_file(self.place) and resolved(self.place) == resolved(self.source):
+            raise ImageError(
+                f"{self.place} is the input itself: choose another OUT; --force would replace it"
+            )
         for place in (self.place, self.compared):
             if place is not None:
                 _check_place(place, force)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fwnet.hardware import is_out_of_memory
 from fwnet.imaging.file_lists import Job
-from fwnet.imaging.formats import check_size, is_tiff_suffix
+from fwnet.imaging.formats import FORMATS, JPEG, check_size, is_tiff_suffix
 from fwnet.imaging.image_files import (
     ImageFile,
     one_line,
@@ -113,6 +113,8 @@ def _write_preview(job: Job, read: ImageFile, restorer: Restorer, force: bool) -
     write_image(job.place, Pixels.of_pillow(sheet), Metadata(), replace=force)
     known = "estimated" if restorer.asked.get("sigma") is None else "given"
     words = "preview" if sigma is None else f"preview, sigma {255 * sigma:.1f} ({known})"
+    if sigma == 0 and known == "estimated":
+        words += ": no noise found, or only texture, so all five are alike (try --sigma 5)"
     return RestoredFile(job.source, job.place, *sheet.size, words, sigma)
 
 
@@ -149,7 +151,11 @@ def _write_result(
             write_pages(job.place, pages, num_bytes, read.description, replace=force)
         else:
             notes += [only_first(len(read.pages))] if len(read.pages) > 1 else []
-            notes += write_image(job.place, restored.pixels, about, replace=force)
+            if _is_unchanged_jpeg(job.place, read.pixels, restored.pixels):
+                original = job.source.read_bytes()  # compressing it again would change it
+                write_whole(job.place, lambda file: file.write(original), replace=force)
+            else:
+                notes += write_image(job.place, restored.pixels, about, replace=force)
     except BaseException:
         if job.compared is not None:
             job.compared.unlink(missing_ok=True)
@@ -166,6 +172,12 @@ def _write_result(
         notes=tuple(notes),
         compared=job.compared,
     )
+
+
+def _is_unchanged_jpeg(place: Path, before: Pixels, after: Pixels) -> bool:
+    """Return whether a JPEG file would be written again with the same pixels."""
+    to_jpeg = FORMATS[place.suffix.lower()] is JPEG
+    return before.lossy and to_jpeg and np.array_equal(before.colors, after.colors)
 
 
 def _restored(

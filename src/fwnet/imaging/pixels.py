@@ -6,6 +6,7 @@ import io
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -179,8 +180,9 @@ def map_images(image: AnyImage, function: Callable[[Pixels], Pixels]) -> AnyImag
         return _map_tensor(image, function)
     if isinstance(image, np.ndarray):
         return _map_array(image, function)
+    hint = ": open the file with PIL.Image.open" if isinstance(image, str | Path) else ""
     raise TypeError(
-        f"image must be a NumPy array, a tensor or a PIL image, got {type(image).__name__}"
+        f"image must be a NumPy array, a tensor or a PIL image, got {type(image).__name__}{hint}"
     )
 
 
@@ -197,8 +199,11 @@ def _map_pillow(image: Image.Image, function: Callable[[Pixels], Pixels]) -> Ima
 
 def _map_array(image: np.ndarray, function: Callable[[Pixels], Pixels]) -> np.ndarray:
     if not (image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (1, 2, 3, 4))):
-        first = image.ndim == 3 and image.shape[0] in (1, 2, 3, 4)
-        hint = ": move the channels to the end, np.moveaxis(image, 0, -1)" if first else ""
+        hint = ""
+        if image.ndim == 3 and image.shape[0] in (1, 2, 3, 4):
+            hint = ": move the channels to the end, np.moveaxis(image, 0, -1)"
+        elif image.ndim == 4:
+            hint = ": give one image at a time, or a tensor (batch, channels, height, width)"
         raise ImageError(
             "an array must have shape (height, width) or (height, width, channels) with 1 to 4 "
             f"channels, got {image.shape}{hint}"
@@ -254,8 +259,10 @@ def _check_values(array: np.ndarray) -> None:
     if array.dtype in (np.uint8, np.uint16):
         return
     if array.dtype.kind != "f":
+        fits = array.dtype.kind in "iu" and array.min() >= 0 and array.max() <= 255
+        hint = ": convert it to uint8" if fits else ""
         raise ImageError(
-            f"an image must have uint8, uint16 or floating-point values, got {array.dtype}"
+            f"an image must have uint8, uint16 or floating-point values, got {array.dtype}{hint}"
         )
     low, high = float(array.min()), float(array.max())
     if not (np.isfinite(low) and np.isfinite(high)):

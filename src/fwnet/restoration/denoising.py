@@ -32,7 +32,7 @@ LARGEST_SIGMA = 55 / 255  # assumed for model files that do not say what they we
 LEAST_SIGMA = 1 / 255  # lower bound of the divisor in the loss
 LARGEST_STRENGTH = 10
 LITTLE_NOISE = 2 / 255  # below this estimate a result is hardly changed
-MORE = "--sigma 15 removes more"
+MORE = "if you see noise, try --sigma 5 or 10"
 VALIDATED_AT = (15 / 255, 25 / 255, 50 / 255)  # those inside the interval are used
 SMALL_OUTPUT = {"output_gain": 0.1}
 HALF_RESOLUTION = {"radius": 2.0, "learn_radius": True, **SMALL_OUTPUT}
@@ -364,5 +364,5 @@ class Denoising(Restoration):
         if self.sigma is not None or sigma > LITTLE_NOISE:
             return level
         if sigma == 0:
-            return f"{level}: no noise found that is not texture, the image is unchanged ({MORE})"
+            return f"{level}: no noise found, or only texture: the image is unchanged ({MORE})"
         return f"{level}: little noise, the image is nearly unchanged ({MORE})"
