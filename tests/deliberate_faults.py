@@ -135,8 +135,8 @@ FAULTS = [
     ),
     Fault(
         "kernels/triton_kernels.py",
-        "shared = slope * rho * inv_total",
-        "shared = slope * inv_total",
+        "_finite(slope * rho * inv_total",
+        "_finite(slope * inv_total",
         "tests/kernels/test_triton.py::TestTriton::test_gradients_agree_with_80_digits",
     ),
     Fault(
