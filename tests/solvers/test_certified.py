@@ -388,11 +388,12 @@ def test_the_callback_counts_the_rows_of_all_blocks(monkeypatch):
     assert stopped.num_steps.tolist() == [1] * 7 + [0] * 13  # later blocks stop at once
 
 
-ENOUGH = 2 * certified.ROWS_PER_THREAD  # rows per block for two threads
+ENOUGH = 128  # rows per block for two threads
 
 
 @pytest.fixture
-def two_threads():
+def two_threads(monkeypatch):
+    monkeypatch.setattr(certified, "ENTRIES_PER_THREAD", ENOUGH * 15 // 2)  # codes of 15
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield

@@ -61,8 +61,8 @@ NEWTON_ITERATIVE, TIGHTEST_ITERATIVE, SMOOTH = (1.0001, 12.0), 5e-14, (1.12, 2.0
 NONNEGATIVE = (1.05, 1.9)  # p of a `NonnegativeLpBall` for which the dual method is used
 CPU_ENTRIES, CPU_MATRIX_ENTRIES = 1 << 18, 1 << 21
 FEWEST_ROWS = 64  # per block, however wide: fewer would not keep the machine busy
-# Between operators only one thread runs: t threads pay where blocks have t times as many rows.
-ROWS_PER_THREAD = 64
+# Between operators only one thread runs: t threads pay where each has t times as many entries.
+ENTRIES_PER_THREAD = 1 << 15
 GPU_ENTRIES, GPU_MATRIX_ENTRIES = 1 << 27, 1 << 28
 
 
@@ -363,7 +363,7 @@ def solve_rows(
     groups = _groups(problem, method, bind)
     shared = bind(problem) if problem.same_for_all_rows and groups is None else None
     side_by_side = x.device.type == "cpu" and method.frees_python()
-    threads = min(torch.get_num_threads(), math.isqrt(count // ROWS_PER_THREAD))
+    threads = min(torch.get_num_threads(), math.isqrt(count * m // ENTRIES_PER_THREAD))
     threads = max(1, threads) if side_by_side else 1
     size = _rows_per_block(count, _block_rows(problem, method, inner, x.device.type), threads)
     done = [0] * -(-count // size)  # rows of each block
