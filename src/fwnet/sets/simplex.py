@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from fwnet.sets.face import Face
 from fwnet.sets.projection import support_l1
 
 MAX_STEPS = 100  # of Newton's method; usually a few
+MOST_FULL = 0.999  # of the entries, for the first guess
 QUICK_STEPS = 12  # of these; for the others the bracket is made short
 
 
@@ -47,9 +49,9 @@ class Simplex(ConvexSet):
         if cap == self.total:
             s = torch.zeros_like(u).scatter(-1, u.argmin(-1, keepdim=True), self.total)
         else:
-            rank = torch.arange(u.shape[-1], device=u.device, dtype=widened(u).dtype)
-            shares = (self.total - cap * rank).clamp(0, cap).to(u.dtype)
-            s = torch.empty_like(u).scatter(-1, u.argsort(dim=-1), shares.expand(u.shape))
+            shares = self._shares(cap, u).to(u.dtype)
+            first = u.topk(len(shares), -1, largest=False).indices
+            s = torch.zeros_like(u).scatter(-1, first, shares.expand(first.shape))
         return torch.where(u.isnan().any(-1, keepdim=True), torch.nan, s)
 
     def project(self, y: Tensor) -> Tensor:
@@ -76,11 +78,8 @@ class Simplex(ConvexSet):
     def support(self, y: Tensor) -> Tensor:
         """Give cap to the largest entries of y until the total is spent; at least float32."""
         cap = self._cap(y, "y")
-        wide = widened(y)
-        count = min(math.ceil(self.total / cap), y.shape[-1])
-        rank = torch.arange(count, device=y.device, dtype=wide.dtype)
-        shares = (self.total - cap * rank).clamp(0, cap)
-        return (wide.topk(count, -1).values * shares).sum(-1)
+        shares = self._shares(cap, y)
+        return (widened(y).topk(len(shares), -1).values * shares).sum(-1)
 
     def gauge(self, z: Tensor) -> Tensor:
         """Σ z_i / total, or ∞ with a negative entry or one above its limit; at least float32."""
@@ -100,6 +99,12 @@ class Simplex(ConvexSet):
 
     contains = contains_by_distance
 
+    def _shares(self, cap: float, u: Tensor) -> Tensor:
+        """Return what the first entries get if each takes as much as it can, (count,)."""
+        count = min(math.ceil(self.total / cap), u.shape[-1])
+        rank = torch.arange(count, device=u.device, dtype=widened(u).dtype)
+        return (self.total - cap * rank).clamp(0, cap)
+
     def _cap(self, z: Tensor, name: str) -> float:
         check_rows(name, z)
         cap = self.total if self.cap is None else min(self.cap, self.total)
@@ -117,9 +122,13 @@ def fill_depth(below: Tensor, cap: float, total: float) -> Tensor:
     """
     low = torch.zeros_like(below[..., :1])
     high = below.amax(-1, keepdim=True) + cap
-    depth = torch.full_like(low, cap)  # the first entry is full
-    rounding = 32 * torch.finfo(below.dtype).eps
     m, some, rest = below.shape[-1], torch.empty_like(below), torch.empty_like(below)
+    # The first guess is the place where as many entries of a normal distribution would be full.
+    mean = below.mean(-1, keepdim=True)
+    spread = (torch.square(below, out=some).mean(-1, keepdim=True) - mean.square()).sqrt()
+    guess = mean + NormalDist().inv_cdf(min(total / (cap * m), MOST_FULL)) * spread + cap / 2
+    depth = torch.minimum(torch.where(guess > total / m, guess, cap), high)
+    rounding = 32 * torch.finfo(below.dtype).eps
     for step in range(MAX_STEPS):
         if step == QUICK_STEPS:  # entries are far apart: the depth is near that of the last full
             last = below.sort(-1).values
