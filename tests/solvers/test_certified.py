@@ -412,6 +412,18 @@ class TestBlocksSideBySide:
             alone = [solve(part, dictionary, LpBall(p, 0.5)).code for part in x.split(ENOUGH)]
             torch.testing.assert_close(together.code, torch.cat(alone), rtol=0, atol=1e-10)
 
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    @pytest.mark.parametrize("p", [1.0, 1.02, 1.3, 2.0, 3.5, math.inf])
+    def test_codes_do_not_depend_on_the_number_of_threads(self, p, dtype):
+        x, dictionary = gaussian(5 * ENOUGH, n=20, m=60, dtype=dtype)
+        codes = []
+        for threads in (1, 2, 4):
+            torch.set_num_threads(threads)
+            codes.append(solve(x, dictionary, LpBall(p, 0.5)).code)
+        torch.set_num_threads(2)
+        assert codes[0].equal(codes[1])
+        assert codes[0].equal(codes[2])
+
     def test_they_run_at_the_same_time(self):
         names, both = set(), threading.Barrier(2, timeout=60)
 

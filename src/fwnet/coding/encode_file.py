@@ -101,8 +101,8 @@ def encode_file(
 
     Rows are read, coded and stored in shards, so memory does not grow with their number. The
     unfinished codes are in the folder OUTPUT.parts; `output` appears when it is complete. A killed
-    run continues with `resume` and ends with the same bytes, given the same machine and number of
-    threads (on which rounding depends).
+    run continues with `resume` and ends with the same bytes, on the same kind of machine. The
+    number of threads does not matter, but for dictionaries of more than 262,144 entries.
 
     Args:
         data: A .npy file (2 axes) or .parquet file (columns are features), one signal per row.

@@ -48,7 +48,7 @@ from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.secular import Secular
 from fwnet.solvers.solution import Solution, Status, UncertifiedWarning, uncertified
 from fwnet.solvers.splitting import ADMM
-from fwnet.solvers.threads import for_each
+from fwnet.solvers.threads import for_each, threads_for
 from fwnet.solvers.vertices import Vertices
 
 NORM_TOL = 10  # norm_gap may be this many times tol, relative to the norm
@@ -360,12 +360,13 @@ def solve_rows(
     status = torch.empty(count, dtype=torch.int8, device=x.device)
     num_steps = torch.empty(count, dtype=torch.int32, device=x.device)
     bind = partial(method.bind, tol=inner, norm_tol=NORM_TOL * inner)
-    groups = _groups(problem, method, bind)
-    shared = bind(problem) if problem.same_for_all_rows and groups is None else None
+    with threads_for(problem.dictionary):
+        groups = _groups(problem, method, bind)
+        shared = bind(problem) if problem.same_for_all_rows and groups is None else None
     side_by_side = x.device.type == "cpu" and method.frees_python()
-    threads = min(torch.get_num_threads(), math.isqrt(count * m // ENTRIES_PER_THREAD))
-    threads = max(1, threads) if side_by_side else 1
-    size = _rows_per_block(count, _block_rows(problem, method, inner, x.device.type), threads)
+    most_threads = max(1, math.isqrt(count * m // ENTRIES_PER_THREAD)) if side_by_side else 1
+    most_rows = _block_rows(problem, method, inner, x.device.type)
+    size = _rows_per_block(count, most_rows, most_threads)
     done = [0] * -(-count // size)  # rows of each block
     start, one_at_a_time = time.monotonic(), threading.Lock()
 
@@ -388,7 +389,7 @@ def solve_rows(
         binds[rows], status[rows] = block.binds, block.status_code
         num_steps[rows] = block.num_steps
 
-    for_each(solve_block, range(len(done)), threads)
+    for_each(solve_block, range(len(done)), min(torch.get_num_threads(), most_threads))
     return Solution(code, gap, norm_gap, binds, status, num_steps)
 
 
@@ -463,10 +464,17 @@ def _block_rows(problem: Problem, method: BindableMethod, tol: float, device: st
     return max(1, rows)
 
 
-def _rows_per_block(count: int, most: int, threads: int) -> int:
-    """Return the size of blocks, as many for every thread, and as large as each other."""
-    rounds = -(-count // (most * threads))
-    return -(-count // max(1, rounds * threads)) or 1
+def _rows_per_block(count: int, most: int, most_threads: int) -> int:
+    """Return the size of blocks that are as large as each other, of at most so many rows.
+
+    Their number suits 2, 4 and 8 threads. It does not depend on how many threads there are:
+    rounding depends on the block that a row is in.
+    """
+    number = max(-(-count // most), 2 ** (most_threads.bit_length() - 1))
+    if most_threads > 1:
+        step = min(8, 2 ** (number - 1).bit_length())
+        number = -(-number // step) * step
+    return -(-count // number) or 1
 
 
 def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from fwnet.solvers.rows import RowState
+from fwnet.solvers.threads import threads_for
 
 ROUNDINGS = 4  # singular values up to this many roundings count as 0
 GRAM_ENTRIES = 1 << 20  # of a block of V diag(w) at a time, so that it stays in the cache
@@ -71,7 +72,8 @@ def whiten(dictionary: Tensor, given_in: torch.dtype = torch.float64) -> Whitene
     if _is_identity(wide):
         ones = torch.ones_like(wide[0])
         return Whitened(basis=wide, metric=ones, to_white=wide, scale=ones[:1])
-    u, s, basis = torch.linalg.svd(wide, full_matrices=False)
+    with threads_for(wide):
+        u, s, basis = torch.linalg.svd(wide, full_matrices=False)
     largest = s[..., :1]
     rounding = max(
         max(wide.shape[-2:]) * torch.finfo(wide.dtype).eps, ROUNDINGS * torch.finfo(given_in).eps
