@@ -33,17 +33,20 @@ def by_p(groups: dict[str, dict[str, float]]) -> list[str]:
     """Return the table of all p: one row per dictionary and kind of figure."""
     groups = {group: found for group, found in groups.items() if "p = 2, float64" in found}
     names = {name.split(",")[0][4:] for found in groups.values() for name in found}
+    cores = next((n for n in next(iter(groups.values())) if n.endswith("cores")), "").split()[-2:]
     exponents = sorted(names, key=float)
     lines = [line(["p", *("∞" if p == "inf" else p for p in exponents)])]
     lines.append("|---" * (len(exponents) + 1) + "|")
     for group, found in groups.items():
         ours = [found.get(f"p = {p}, float64") for p in exponents]
+        several = [found.get(f"p = {p}, float64, {' '.join(cores)}") for p in exponents]
         single = [found.get(f"p = {p}, float32") for p in exponents]
         cvxpy = [found.get(f"p = {p}, CVXPY") for p in exponents]
         ratios = [
             None if a is None or b is None else b / a for a, b in zip(ours, cvxpy, strict=True)
         ]
         lines.append(line([f"{group}, µs in float64", *map(number, ours)]))
+        lines.append(line([f"µs by the clock on {' '.join(cores)}", *map(number, several)]))
         lines.append(line(["µs in float32, gap ≤ 1e-6·½‖x‖²", *map(number, single)]))
         lines.append(line(["times as fast as CVXPY", *map(number, ratios)]))
     return lines

@@ -9,6 +9,15 @@ from torch import Tensor
 
 from fwnet.solvers.whitened import dot
 
+NATIVE = 400  # torch's own products of matrices with fewer entries are fast for columns
+
+
+def times(inverse: Tensor, vector: Tensor) -> Tensor:
+    """Return G⁻¹v for every row, with v as a column or as a row, whatever is faster."""
+    if inverse.shape[-1] ** 2 < NATIVE:
+        return torch.bmm(inverse, vector.unsqueeze(-1)).squeeze(-1)
+    return torch.bmm(vector.unsqueeze(-2), inverse).squeeze(-2)
+
 
 def exchanged(
     inverse: Tensor,
@@ -40,7 +49,7 @@ def exchanged(
     """
     flat = (entering * len(gram) + index).flatten()
     products = gram.flatten().index_select(0, flat).view_as(index) * used
-    solved = torch.bmm(products.unsqueeze(-2), inverse).squeeze(-2)
+    solved = times(inverse, products)
     square = gram.diagonal()[entering]
     rest = square - dot(products, solved)
     comes_in = comes_in & ~(rest <= dependent * square)

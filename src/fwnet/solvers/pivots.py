@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fwnet.functional import lp_norm
-from fwnet.solvers.exchange import exchanged
+from fwnet.solvers.exchange import exchanged, times
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.whitened import Target, Whitened, dot
 
@@ -111,8 +111,8 @@ class Pivots:
     def step(self, state: PivotState, index: int) -> PivotState:
         """Exchange entries, and find the code of the new face."""
         state = self._exchange(state)
-        fit = torch.bmm(state.start.unsqueeze(-2), state.inverse).squeeze(-2)
-        by_level = torch.bmm(state.sign.unsqueeze(-2), state.inverse).squeeze(-2)
+        fit = times(state.inverse, state.start)
+        by_level = times(state.inverse, state.sign)
         radius = state.target.radius.to(torch.float32)
         level = (dot(state.sign, fit) - radius) / dot(state.sign, by_level)
         level = level.clamp(min=0)
@@ -139,13 +139,12 @@ class Pivots:
         """Return the refined code and its residual."""
         target, sign = state.target, state.sign.to(state.x.dtype)
         code, level = state.code.to(state.x.dtype), state.level.to(state.x.dtype)
-        by_level = torch.bmm(state.sign.unsqueeze(-2), state.inverse).squeeze(-2).to(code.dtype)
+        by_level = times(state.inverse, state.sign).to(code.dtype)
         spread = dot(sign, by_level)
         for _ in range(REFINEMENTS):
             residual = state.x - _dense(state, code) @ self.atoms.T
             error = (residual @ self.atoms).gather(-1, state.index) - level * sign
-            error = error.to(torch.float32)
-            code = code + torch.bmm(error.unsqueeze(-2), state.inverse).squeeze(-2)
+            code = code + times(state.inverse, error.to(torch.float32))
             change = (dot(sign, code) - target.radius) / spread
             code, level = code - change * by_level, level + change
         z = _dense(state, code)
