@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Lasso, lars_path
 
 from fwnet import LpBall, dual_exponent, solve
-from fwnet.solvers import CVX, Auto, Status, UncertifiedWarning, certified
+from fwnet.solvers import CVX, Auto, Status, UncertifiedWarning, blocks
 from fwnet.solvers.problem import Constrained
 from fwnet.solvers.threads import for_each
 from tests.solvers.problems import EXPONENTS, FEW_EXPONENTS, gaussian, objective, paper
@@ -375,8 +375,8 @@ def test_rows_do_not_depend_on_their_company():
 
 
 def test_the_callback_counts_the_rows_of_all_blocks(monkeypatch):
-    monkeypatch.setattr(certified, "CPU_ENTRIES", 1)
-    monkeypatch.setattr(certified, "FEWEST_ROWS", 8)
+    monkeypatch.setattr(blocks, "CPU_ENTRIES", 1)
+    monkeypatch.setattr(blocks, "FEWEST_ROWS", 8)
     x, dictionary = gaussian(20, dtype=torch.float32)
     seen = []
     solve(x, dictionary, LpBall(1.3, 1.0), callback=seen.append)
@@ -393,7 +393,7 @@ ENOUGH = 128  # rows per block for two threads
 
 @pytest.fixture
 def two_threads(monkeypatch):
-    monkeypatch.setattr(certified, "ENTRIES_PER_THREAD", ENOUGH * 15 // 2)  # codes of 15
+    monkeypatch.setattr(blocks, "ENTRIES_PER_THREAD", ENOUGH * 15 // 2)  # codes of 15
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield

@@ -7,7 +7,7 @@ import torch
 
 from fwnet import LpBall, solve
 from fwnet.functional import lp_norm
-from fwnet.solvers import certified
+from fwnet.solvers import blocks
 from fwnet.solvers.groups import orthogonal_groups
 from fwnet.solvers.problem import Constrained
 
@@ -54,7 +54,7 @@ def test_codes_are_those_of_all_atoms_together(p, monkeypatch):
     assert apart.certified.all()
     assert apart.binds.any()
     assert not apart.binds.all()
-    monkeypatch.setattr(certified, "orthogonal_groups", lambda problem: [])
+    monkeypatch.setattr(blocks, "orthogonal_groups", lambda problem: [])
     together = solve(x, dictionary, LpBall(p, radius))
     norms = (lp_norm(solution.code, p) for solution in (apart, together))
     torch.testing.assert_close(*norms, rtol=1e-7, atol=0)

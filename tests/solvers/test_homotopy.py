@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 
 from fwnet import LpBall, solve
 from fwnet.solvers import Auto
-from fwnet.solvers.certified import solve_rows
+from fwnet.solvers.blocks import solve_rows
 from fwnet.solvers.homotopy import NUM_PLACES, Homotopy
 from fwnet.solvers.loop import Limits, iterate
 from fwnet.solvers.problem import Constrained

@@ -1,6 +1,7 @@
 """Solvers: certified codes from `solve`, and the classical methods to compare with."""
 
-from fwnet.solvers.certified import METHODS, Auto, solve
+from fwnet.solvers.auto import Auto
+from fwnet.solvers.certified import METHODS, solve
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.frank_wolfe import FrankWolfe, Harmonic, PairwiseFrankWolfe, ShortStep

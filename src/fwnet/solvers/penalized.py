@@ -28,7 +28,9 @@ from fwnet.solvers.arguments import (
     present,
     weighted,
 )
-from fwnet.solvers.certified import Auto, checked_method, solve_in_its_precision, solve_rows
+from fwnet.solvers.auto import Auto
+from fwnet.solvers.blocks import solve_in_its_precision, solve_rows
+from fwnet.solvers.certified import checked_method
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
