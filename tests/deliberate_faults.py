@@ -1198,8 +1198,8 @@ FAULTS = [
     ),
     Fault(
         "sets/simplex.py",
-        "(wide.topk(count, -1).values * shares)",
-        "(wide.topk(count, -1).values)",
+        "(widened(y).topk(len(shares), -1).values * shares)",
+        "(widened(y).topk(len(shares), -1).values)",
         "tests/sets/test_sets.py::TestSimplex",
     ),
     Fault(
