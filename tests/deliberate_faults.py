@@ -366,8 +366,8 @@ FAULTS = [
     ),
     Fault(
         "hardware.py",
-        "torch.set_num_threads(before)",
-        "torch.set_num_threads(1)",
+        "limit(limits=1)",
+        "limit(limits=2)",
         "tests/solvers/test_certified.py::TestBlocksSideBySide",
     ),
     Fault(

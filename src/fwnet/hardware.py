@@ -3,9 +3,11 @@
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 from fwnet.errors import FwnetError
 
@@ -47,13 +49,20 @@ def full_precision() -> Iterator[None]:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute with one thread: for small matrices, and to time what a core does."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    """Compute with one thread: for small matrices, and to time what a core does.
+
+    This is a matter of the thread of Python that asks for it alone. `torch.set_num_threads` is one
+    of the process, and after it torch may find wrong inverses (pytorch issue 142815).
+    """
+    torch.get_num_threads()  # on its first use in a thread, torch sets the number itself
+    with _openmp().limit(limits=1):
         yield
-    finally:
-        torch.set_num_threads(before)
+
+
+@cache
+def _openmp() -> ThreadpoolController:
+    """Return the runtime that torch's threads are of."""
+    return ThreadpoolController().select(user_api="openmp")
 
 
 def hardware_name(device: torch.device) -> str:

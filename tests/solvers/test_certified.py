@@ -1,6 +1,9 @@
 """`solve` with its own methods: optimal, shortest, and honest about both, for every p."""
 
 import math
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -9,6 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Lasso, lars_path
+from threadpoolctl import ThreadpoolController
 
 from fwnet import LpBall, dual_exponent, solve
 from fwnet.solvers import CVX, Auto, Status, UncertifiedWarning, blocks
@@ -388,17 +392,44 @@ def test_the_callback_counts_the_rows_of_all_blocks(monkeypatch):
     assert stopped.num_steps.tolist() == [1] * 7 + [0] * 13  # later blocks stop at once
 
 
+PROGRAM = """
+import hashlib, math, torch, fwnet
+from tests.solvers.problems import gaussian
+
+before, found = torch.get_num_threads(), hashlib.sha256()
+sets = [*(fwnet.LpBall(p, 0.5) for p in (1, 1.02, 1.3, 2, 3.5, math.inf)), fwnet.Simplex()]
+for dtype in (torch.float32, torch.float64):
+    x, dictionary = gaussian(2500, n=20, m=60, dtype=dtype)
+    for one in sets:
+        found.update(fwnet.solve(x, dictionary, one).code.numpy().tobytes())
+matrices = torch.randn(4, 200, 200, dtype=torch.float64)
+error = matrices @ torch.linalg.inv(matrices) - torch.eye(200, dtype=torch.float64)
+print(found.hexdigest(), bool(error.abs().max() < 1e-6), torch.get_num_threads() == before)
+"""
+
+
+def test_codes_do_not_depend_on_the_number_of_threads():
+    """Nor does what torch computes afterwards depend on the search."""
+    codes = set()
+    for threads in ("1", "2"):
+        environment = os.environ | {"OMP_NUM_THREADS": threads}
+        command = [sys.executable, "-c", PROGRAM]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        code, *right = done.stdout.split() or [done.stderr]
+        assert right == ["True", "True"], done.stderr
+        codes.add(code)
+    assert len(codes) == 1
+
+
 ENOUGH = 128  # rows per block for two threads
 
 
 @pytest.fixture
 def two_threads(monkeypatch):
     monkeypatch.setattr(blocks, "ENTRIES_PER_THREAD", ENOUGH * 15 // 2)  # codes of 15
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    assert torch.get_num_threads() == 2
-    torch.set_num_threads(before)
+    with ThreadpoolController().limit(limits=2, user_api="openmp"):
+        yield
+        assert torch.get_num_threads() == 2
 
 
 @pytest.mark.usefixtures("two_threads")
@@ -412,17 +443,26 @@ class TestBlocksSideBySide:
             alone = [solve(part, dictionary, LpBall(p, 0.5)).code for part in x.split(ENOUGH)]
             torch.testing.assert_close(together.code, torch.cat(alone), rtol=0, atol=1e-10)
 
-    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-    @pytest.mark.parametrize("p", [1.0, 1.02, 1.3, 2.0, 3.5, math.inf])
-    def test_codes_do_not_depend_on_the_number_of_threads(self, p, dtype):
-        x, dictionary = gaussian(5 * ENOUGH, n=20, m=60, dtype=dtype)
-        codes = []
-        for threads in (1, 2, 4):
-            torch.set_num_threads(threads)
-            codes.append(solve(x, dictionary, LpBall(p, 0.5)).code)
-        torch.set_num_threads(2)
-        assert codes[0].equal(codes[1])
-        assert codes[0].equal(codes[2])
+    def test_calls_from_threads_that_used_torch_before_have_one_thread_each(self):
+        numbers = []
+        both = threading.Barrier(2, timeout=60)
+
+        def count(part):
+            both.wait()
+            numbers.append(torch.get_num_threads())
+
+        def call():
+            torch.get_num_threads()  # on its first use in a thread, torch sets the number
+            with ThreadpoolController().limit(limits=2, user_api="openmp"):
+                for_each(count, range(2), threads=1)
+                numbers.append(-torch.get_num_threads())
+
+        callers = [threading.Thread(target=call) for _ in range(2)]
+        for one in callers:
+            one.start()
+        for one in callers:
+            one.join()
+        assert sorted(numbers) == [-2, -2, 1, 1, 1, 1]
 
     def test_they_run_at_the_same_time(self):
         names, both = set(), threading.Barrier(2, timeout=60)

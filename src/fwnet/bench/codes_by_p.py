@@ -59,11 +59,11 @@ def run(options: Options) -> Report:
 
     At p = 1 there are two more radii: scikit-learn is the faster the shorter the codes.
     """
-    cores = torch.get_num_threads()
     with one_thread():
         report = options.report(NAME, f"solve, float64, p = {BASELINE:g} or the first p")
-        for data in _problems(options):
-            _compare(data, options, report, cores)
+        problems = list(_problems(options))
+    for data in problems:
+        _compare(data, options, report)
     return report
 
 
@@ -96,7 +96,7 @@ def overcomplete_dct(side: int = SIDE, waves: int = 16) -> Tensor:
     return torch.kron(cosines, cosines)
 
 
-def _compare(data: Data, options: Options, report: Report, cores: int) -> None:
+def _compare(data: Data, options: Options, report: Report) -> None:
     """Time all p in turn, each of them several times, and then the others once."""
     radius, exponents = data.radius, data.exponents
     group = f"{data.name}, radius {radius:g}"
@@ -112,14 +112,16 @@ def _compare(data: Data, options: Options, report: Report, cores: int) -> None:
             options.progress(Progress(f"{group}, {name}", len(notes), 2 * len(exponents), "p"))
             notes[name] = int(candidates[name]().certified.sum())
     times: dict[str, list[float]] = {name: [] for name in candidates}
-    rounds = 2
+    rounds, cores = 2, torch.get_num_threads()
     for index in range(rounds):
         options.progress(Progress(group, index, rounds, "rounds"))
         for name, solving in candidates.items():
             times[name].append(_cpu_milliseconds(solving) / len(data.x))
         for p in exponents:
             name = f"p = {p:g}, float64"
-            elapsed = _milliseconds_on(cores, candidates[name]) / len(data.x)
+            start = time.perf_counter()
+            candidates[name]()
+            elapsed = 1e3 * (time.perf_counter() - start) / len(data.x)
             times.setdefault(f"{name}, {cores} cores", []).append(elapsed)
     medians = {name: statistics.median(values) for name, values in times.items()}
     unit = next(iter(medians.values()))
@@ -154,20 +156,11 @@ def _compare(data: Data, options: Options, report: Report, cores: int) -> None:
 
 
 def _cpu_milliseconds(run: Callable[[], object]) -> float:
-    """Return the CPU time of this process: for one thread the time on an idle machine."""
-    start = time.process_time()
-    run()
-    return 1e3 * (time.process_time() - start)
-
-
-def _milliseconds_on(cores: int, run: Callable[[], object]) -> float:
-    """Return the elapsed time with so many threads."""
-    torch.set_num_threads(cores)
-    start = time.perf_counter()
-    run()
-    elapsed = time.perf_counter() - start
-    torch.set_num_threads(1)
-    return 1e3 * elapsed
+    """Return the CPU time of one thread, which is the time on an idle machine."""
+    with one_thread():
+        start = time.process_time()
+        run()
+        return 1e3 * (time.process_time() - start)
 
 
 def _scikit_learn(data: Data, notes: dict[str, Any], group: str) -> dict[str, float]:

@@ -31,37 +31,29 @@ def threads_for(matrix: Tensor) -> AbstractContextManager[None]:
 def for_each(work: Callable[[int], None], parts: range, threads: int) -> None:
     """Call work(part) for all parts, without gradients, at most `threads` of them side by side.
 
-    Meanwhile torch has one thread per operator. Calls from several threads at once do not add up:
-    only the first uses more than its own thread. An error in a part is raised here, once the parts
-    that have begun are done.
+    Each has one thread of torch. Calls from several threads at once do not add up: only the first
+    uses more than its own thread. An error in a part is raised here, once the parts that have begun
+    are done.
     """
-    if not _at_work.acquire(blocking=False):
-        for part in parts:
-            work(part)
-        return
-    try:
-        with one_thread():
-            _side_by_side(work, parts, min(threads, len(parts)))
-    finally:
-        _at_work.release()
-
-
-def _side_by_side(work: Callable[[int], None], parts: range, threads: int) -> None:
-    if threads < 2:
-        for part in parts:
-            work(part)
-        return
     inference = torch.is_inference_mode_enabled()
 
-    def alone(part: int) -> None:
-        with torch.inference_mode(inference), torch.no_grad():  # modes are those of a thread
+    def alone(part: int) -> None:  # threads and modes are those of a thread
+        with one_thread(), torch.inference_mode(inference), torch.no_grad():
             work(part)
 
-    with ThreadPoolExecutor(threads, "fwnet") as pool:
-        waiting = [pool.submit(alone, part) for part in parts]
-        try:
-            for result in waiting:
-                result.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    threads = min(threads, len(parts))
+    if threads < 2 or not _at_work.acquire(blocking=False):
+        for part in parts:
+            alone(part)
+        return
+    try:
+        with ThreadPoolExecutor(threads, "fwnet") as pool:
+            waiting = [pool.submit(alone, part) for part in parts]
+            try:
+                for result in waiting:
+                    result.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    finally:
+        _at_work.release()

@@ -40,7 +40,9 @@ MOST_CHANGES = 16  # of signs in a step
 MOST_STEPS = 60
 TIE = 2e-5  # |c_j| may exceed 1 by this, which is rounding
 REFINEMENTS = 3
-INVERTED = 64  # matrices at a time on a CPU: they stay in the cache
+# Matrices at a time on a CPU. Small ones stay in the cache. Of several large ones torch finds wrong
+# inverses after a call of torch.set_num_threads (pytorch issue 142815).
+INVERTED, SMALL = 64, 128
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,8 @@ class Vertices:
     def _inverse(self, x: Tensor, index: Tensor) -> Tensor:
         """Return B⁻¹, computed in float64."""
         out = x.new_empty(*index.shape, x.shape[-1])
-        count = INVERTED if x.device.type == "cpu" else len(x)
+        one_by_one = 1 if x.shape[-1] > SMALL else INVERTED
+        count = one_by_one if x.device.type == "cpu" else len(x)
         for first in range(0, len(x), count):
             rows = slice(first, first + count)
             own = self._wide.index_select(0, index[rows].flatten()).view_as(out[rows])
