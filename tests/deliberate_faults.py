@@ -360,8 +360,8 @@ FAULTS = [
     ),
     Fault(
         "solvers/groups.py",
-        "keepdim=True)).pow(p - 1)",
-        "keepdim=True)).pow(p)",
+        ".clamp(min=tiny)).pow(p - 1)",
+        ".clamp(min=tiny)).pow(p)",
         "tests/solvers/test_groups.py",
     ),
     Fault(

@@ -117,6 +117,16 @@ class TestSortedL1Ball(ConvexSetConformance):
         ]
         return [sum(parts) <= convex_set.radius]
 
+    def test_the_projection_is_differentiable_in_the_weights(self):
+        y = 3 * torch.randn(4, self.size, dtype=torch.float64)
+        falls = torch.rand(self.size, dtype=torch.float64, requires_grad=True)
+
+        def project(falls):
+            weights = 0.1 + falls.flip(-1).cumsum(-1).flip(-1)
+            return fwnet.SortedL1Ball(weights, radius=1.5).project(y)
+
+        assert torch.autograd.gradcheck(project, (falls,))
+
 
 class TestSchattenBall(ConvexSetConformance):
     size = 12

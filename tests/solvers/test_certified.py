@@ -421,6 +421,14 @@ def test_codes_do_not_depend_on_the_number_of_threads():
     assert len(codes) == 1
 
 
+def test_seconds_run_on_when_rows_are_tried_again():
+    x, dictionary = gaussian(2000, n=50, m=100)
+    seen = []
+    solve(x, dictionary, LpBall(1.0, 1.0), tol=1e-16, warn=False, callback=seen.append)
+    assert [now.rows_done for now in seen] != sorted(now.rows_done for now in seen)  # tried again
+    assert [now.seconds for now in seen] == sorted(now.seconds for now in seen)
+
+
 ENOUGH = 128  # rows per block for two threads
 
 

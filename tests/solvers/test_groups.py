@@ -64,6 +64,23 @@ def test_codes_are_those_of_all_atoms_together(p, monkeypatch):
     assert (lp_norm(apart.code, p) <= rounding * radius).all()
 
 
+def test_atoms_of_any_length_are_grouped_alike():
+    _, dictionary = separable()
+    problem = Constrained(dictionary, LpBall(8.0, 1.0))
+    small = Constrained(1e-20 * dictionary, LpBall(8.0, 1.0))
+    groups, same = orthogonal_groups(problem), orthogonal_groups(small)
+    assert [group.tolist() for group in groups] == [group.tolist() for group in same]
+    mixed = Constrained(1e-20 * torch.randn(16, 24, dtype=torch.float64), LpBall(8.0, 1.0))
+    assert orthogonal_groups(mixed) == []
+
+
+def test_the_callback_hears_that_all_rows_are_done():
+    x, dictionary = separable()
+    seen = []
+    solve(x, dictionary, LpBall(8.0, 100.0), callback=lambda now: seen.append(now.rows_done))
+    assert seen[-1] == len(x)
+
+
 def test_limits_hold_for_every_group():
     x, dictionary = separable()
     few = solve(x, dictionary, LpBall(8.0, 100.0), max_steps=1, warn=False)

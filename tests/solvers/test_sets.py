@@ -52,6 +52,17 @@ def test_codes_are_certified(name):
     assert (objective(x, dictionary, solution.code) <= best + 1e-9).all()
 
 
+@pytest.mark.parametrize("scale", [1e20, 1e-25])
+def test_codes_do_not_depend_on_the_unit_of_the_signals(name, scale):
+    x, dictionary = gaussian(20)
+    convex_set, _ = SETS[name]
+    solution = solve(scale * x, scale * dictionary, convex_set)
+    assert solution.certified.all()
+    expected = solve(x, dictionary, convex_set)
+    images = (s.code @ dictionary.T for s in (solution, expected))
+    torch.testing.assert_close(*images, rtol=0, atol=1e-4)
+
+
 def test_codes_take_few_steps(name):
     """Newton steps for the sets with faces, eight iterations of the splitting for the others."""
     x, dictionary = gaussian(50)

@@ -80,7 +80,7 @@ class SortedL1Ball(ConvexSet):
         z = torch.where(positive, _block_means(rows - tau * used, blocks), 0.0)
         z = pad(z.clamp(min=0), (0, a.shape[-1] - width)).reshape(a.shape)
         # Far from the ball, differences of large entries are rounded: end inside it all the same.
-        z = z / self._norm(z.detach(), weights).clamp(min=1)
+        z = z / self._norm(z.detach(), weights.detach()).clamp(min=1)
         z = torch.empty_like(a).scatter(-1, order, z)
         outside = self._norm(a, weights) > 1
         return torch.where(outside, wide.sign() * z, wide).to(y.dtype)

@@ -28,7 +28,7 @@ def solve_in_its_precision(
     problem: Problem, x: Tensor, method: BindableMethod, tol: float, limits: Limits
 ) -> Solution:
     """Solve in float64 if the method needs it; then again the rows that were not certified."""
-    dtype = x.dtype
+    dtype, start = x.dtype, time.monotonic()
     if dtype == torch.float32 and method.wants_float64(problem):
         problem, x = problem.to(torch.float64), x.double()
     solution = solve_rows(problem, x, method, tol, limits, dtype)
@@ -44,7 +44,9 @@ def solve_in_its_precision(
         index = (~torch.isin(solution.status_code, done)).nonzero().squeeze(-1)
         if not len(index):
             break
-        shifted = _shifted(limits, len(x) - len(index), len(x), time.monotonic())
+        if limits.max_steps == method.max_steps:  # the default
+            limits = dataclasses.replace(limits, max_steps=next_method.max_steps)
+        shifted = _shifted(limits, len(x) - len(index), len(x), start)
         wide = problem.select(index).to(torch.float64)
         again = solve_rows(wide, x[index].double(), next_method, tol, shifted, dtype)
         for field in dataclasses.fields(solution):
@@ -77,6 +79,8 @@ def solve_rows(
     num_steps = torch.empty(count, dtype=torch.int32, device=x.device)
     bind = partial(method.bind, tol=inner, norm_tol=NORM_TOL * inner)
     with threads_for(problem.dictionary):
+        if problem.factors is None:
+            _ = problem.white  # once, for all blocks
         groups = _groups(problem, method, bind)
         shared = bind(problem) if problem.same_for_all_rows and groups is None else None
     side_by_side = x.device.type == "cpu" and method.frees_python()

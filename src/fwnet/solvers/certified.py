@@ -69,9 +69,10 @@ def solve(
         dictionary: D of shape (n, m), one atom per column: the paper's convention, the transpose of
             scikit-learn's `components_`. None means the identity.
         convex_set: C: `LpBall(p, radius)` or another of `fwnet.sets`. Other sets than Lp balls are
-            solved by accelerated projected gradient, or by Frank-Wolfe if `project` raises
-            NotImplementedError. Any optimal code is accepted for them: norm_gap is NaN. The gap is
-            relative to ½‖x − Dz₀‖², where z₀ is the point of C nearest to 0.
+            solved by ADMM and Newton steps on faces, then by projected gradient steps, or by
+            Frank-Wolfe if `project` raises NotImplementedError. Any optimal code is accepted for
+            them: norm_gap is NaN. The gap is relative to ½‖x − Dz₀‖², where z₀ is the point of C
+            nearest to 0.
         tol: A code is certified if its gap is at most tol·½‖x‖² and its norm_gap at most 10·tol of
             its norm. Default 1e-10 in float64, 1e-6 in float32.
         method: "auto", or one of METHODS, or an object such as `FrankWolfe(step_rule=ShortStep())`.

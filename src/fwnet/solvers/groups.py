@@ -38,7 +38,8 @@ class Groups:
 
     def search(self, x: Tensor, limits: Limits) -> Outcome:
         """Return codes, and dual vectors that certify them."""
-        problem, p, limits = self.problem, self.problem.exponent, _quiet(limits, len(x))
+        problem, p, callback = self.problem, self.problem.exponent, limits.callback
+        limits = _quiet(limits, len(x))
         code = x.new_zeros(len(x), problem.dictionary.shape[1])
         duals, norms = x.new_zeros(len(x), len(self.groups), x.shape[-1]), []
         status = torch.full((len(x),), Status.CERTIFIED, dtype=torch.int8, device=x.device)
@@ -56,13 +57,17 @@ class Groups:
                 status[rows[failed]] = own.status[failed]
             norms.append(lp_norm(code[:, group], p))
         norm = torch.stack(norms, -1)
-        share = (norm / norm.amax(-1, keepdim=True)).pow(p - 1)
+        tiny = torch.finfo(norm.dtype).tiny
+        share = (norm / norm.amax(-1, keepdim=True).clamp(min=tiny)).pow(p - 1)
         found = Outcome(code, (share.unsqueeze(-1) * duals).sum(1), status, num_steps)
         outside = (lp_norm(code, p) > problem.radius).nonzero().squeeze(-1)
         if len(outside):
             joint = iterate(self.whole, x[outside], limits)
             for field in dataclasses.fields(found):
                 getattr(found, field.name)[outside] = getattr(joint, field.name)
+        if callback is not None:
+            done = int((found.status == Status.CERTIFIED).sum())
+            callback(Progress(int(found.num_steps.max()), done, len(x), 0.0))
         return found
 
 
@@ -75,7 +80,8 @@ def orthogonal_groups(problem: Constrained) -> list[Tensor]:
     count = dictionary.shape[1]
     if count > MOST_ATOMS:
         return []
-    unit = torch.nn.functional.normalize(dictionary.double(), dim=0)
+    tiny = torch.finfo(torch.float64).tiny
+    unit = torch.nn.functional.normalize(dictionary.double(), dim=0, eps=tiny)
     rounding = ROUNDINGS * torch.finfo(problem.given_in or dictionary.dtype).eps
     together = ((unit.T @ unit).abs() > rounding).fill_diagonal_(True)
     if together.all():

@@ -29,7 +29,7 @@ from fwnet.solvers.loop import BindableMethod
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.rows import RowState
 from fwnet.solvers.splitting import default_spring, iterated
-from fwnet.solvers.whitened import dot
+from fwnet.solvers.whitened import Whitened, dot
 
 CHECK_EVERY = 4  # steps: a check costs as much as a step
 ROUNDING = 1e-6  # added to the diagonal of a matrix in float32, so that it can be factored
@@ -60,7 +60,7 @@ class GradientState(RowState):
     failures: Tensor  # of Newton steps, (rows, 1)
     solved: Tensor  # (rows,)
     s: Tensor  # the vector of the splitting, (rows, m)
-    spring: Tensor  # its ρ, (rows, 1)
+    spring: Tensor  # its ρ in units of ‖D‖², (rows, 1)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,9 @@ class ProjectedGradient(BindableMethod):
 class _Accelerated:
     def __init__(self, problem: Constrained, tol: float, newton: bool):
         self.problem, self.tol = problem, tol
-        self.gram = pad(problem.to(torch.float32).gram, (0, 1, 0, 1))  # of an atom that is 0
+        self.unit = float(problem.white.scale.max()) ** 2
+        gram = (problem.gram / self.unit).to(torch.float32)  # whatever the scale of D
+        self.gram = pad(gram, (0, 1, 0, 1))  # of an atom that is 0
         origin = problem.dictionary.new_zeros(1, problem.dictionary.shape[1])
         face = problem.convex_set.face(origin, origin)
         self.newton = newton and face is not None and problem.factors is None
@@ -104,10 +106,10 @@ class _Accelerated:
         image = problem.decode(z)
         one = torch.ones_like(x[:, :1])
         no = torch.zeros_like(one, dtype=torch.bool)
-        spring = SOFT * default_spring(problem.white.to(x.dtype)) * one
+        spring = SOFT * default_spring(_of_scale_1(problem.white, x.dtype)) * one
         s, solved = z, no.squeeze(-1)
         if start is not None:
-            s = z + problem.correlate(x - image) / spring
+            s = z + problem.correlate(x - image) / (spring * problem.white.scale.to(x.dtype) ** 2)
             solved = problem.solved(x, z, x - image, self.tol)
         return GradientState(
             problem, x, z, image, z, image, one, no, 0 * one, 0 * one, solved, s, spring
@@ -202,7 +204,7 @@ class _Accelerated:
         face = problem.convex_set.face(s, z)
         assert face is not None
         share = face.free.sum(-1, keepdim=True) / min(problem.dictionary.shape)
-        usual = default_spring(problem.white.to(s.dtype))
+        usual = default_spring(_of_scale_1(problem.white, s.dtype))
         fitted = usual * (1 - share).clamp(min=SOFTEST)
         return torch.addcmul(z, s - z, spring / fitted), fitted
 
@@ -243,14 +245,14 @@ class _Accelerated:
         slope.addcmul_(along, face.normal, value=-1)
         d = torch.zeros_like(z)
         for chunk in rows.split(CHUNK):
-            d[chunk] = self._newton(face, chunk, slope, problem.white.scale)
+            d[chunk] = self._newton(face, chunk, slope)
         start = z + d
         jumped = no.index_fill(0, rows, True) & d.isfinite().all(-1, keepdim=True)
         if not jumped.all():
             start = torch.where(jumped, start, z)
         return start, problem.decode(start), jumped
 
-    def _newton(self, face: Face, rows: Tensor, slope: Tensor, scale: Tensor) -> Tensor:
+    def _newton(self, face: Face, rows: Tensor, slope: Tensor) -> Tensor:
         """Return d for these rows. Matrices are in float32."""
         free, low, m = face.free[rows], torch.float32, slope.shape[-1]
         count = free.sum(-1)
@@ -265,7 +267,6 @@ class _Accelerated:
         if face.curvature is not None:
             own = (~empty).to(low)
             a, left, right = face.curvature(rows, index.clamp(max=m - 1))
-            own *= float(scale) ** 2
             matrix.baddbmm_(left.to(low) * own.unsqueeze(-1), right.to(low).mT)
             diagonal.addcmul_(a.to(low), own)
         diagonal.mul_(1 + ROUNDING).add_(empty)
@@ -278,7 +279,7 @@ class _Accelerated:
         spread = dot(normal, across)
         d = d - across * (dot(normal, d) / torch.where(spread > 0, spread, 1.0))
         d = torch.where(info.unsqueeze(-1) == 0, d, torch.nan)
-        out = slope.new_zeros(len(rows), m + 1).scatter_(-1, index, size * d)
+        out = slope.new_zeros(len(rows), m + 1).scatter_(-1, index, size / self.unit * d)
         return out[:, :m]
 
 
@@ -291,7 +292,13 @@ def _split(
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
     """Return s after iterations in this precision, in the precision of s."""
-    white = problem.white.to(dtype)
-    target = white.whiten(problem.inside(x).to(dtype)) / white.scale
+    white = _of_scale_1(problem.white, dtype)
+    wide = problem.white.to(x.dtype)
+    target = (wide.whiten(problem.inside(x)) / wide.scale).to(dtype)
     s_then = iterated(problem.to(dtype), white, target, s.to(dtype), iterations, spring.to(dtype))
     return s_then.to(s.dtype)
+
+
+def _of_scale_1(white: Whitened, dtype: torch.dtype) -> Whitened:
+    """Return the matrices of D/‖D‖, whose squares neither overflow nor vanish."""
+    return white.to(dtype)._replace(scale=torch.ones_like(white.scale, dtype=dtype))

@@ -47,8 +47,8 @@ _WORDS = {
 ADVICE = {
     Status.OPTIMAL: "pass a larger tol, or a dictionary whose columns have similar lengths",
     Status.STEP_LIMIT: "pass a larger max_steps or tol",
-    Status.STALLED: "pass float64 data, a larger tol, or a dictionary whose columns have similar "
-    "lengths",
+    Status.STALLED: "pass a larger tol, float64 data instead of float32, or a dictionary whose "
+    "columns have similar lengths",
 }
 
 
