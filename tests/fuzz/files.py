@@ -520,6 +520,7 @@ def checkpoints(case: tuple) -> Tried:
         ([Edit("a part twice", 0, 7)], [], 1),
         ([], [(1, None)], 0),
         ([], [(0, -math.inf)], 0),
+        ([], [(0, {"\n\x02c": 1e300})], 4),
         ([Edit("cut short", 156, 0)], [], 8),  # codes that are finished, damaged later
     ],
     examples=12,

@@ -95,6 +95,22 @@ class TestKSupportBall(ConvexSetConformance):
         return [*cones, *budget, cvxpy.sum(parts) <= convex_set.radius**2]
 
 
+@pytest.mark.parametrize("cap", [None, 0.3, 0.6])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_simplex_projects_entries_far_apart(dtype, cap):
+    """Those at the end of the shares are resolved, however large others are."""
+    simplex = fwnet.Simplex(1.0, cap)
+    limit = torch.finfo(dtype).max
+    y = 2 * torch.rand(20, 7, dtype=dtype) - 1
+    for scale in (1e10, 1e16, limit / 4, limit):
+        assert simplex.contains(simplex.project(scale * y), tol=1e-6).all()
+    near = torch.tensor([[0.2, 0.0, 0.0, -0.1]], dtype=dtype)
+    far = torch.cat([torch.full_like(near[:, :1], limit / 4), near], -1)
+    if cap is not None:
+        rest = fwnet.Simplex(1.0 - cap, min(cap, 1.0 - cap)).project(near)
+        torch.testing.assert_close(simplex.project(far)[:, 1:], rest)
+
+
 class TestSortedL1Ball(ConvexSetConformance):
     @pytest.fixture(params=["oscar", "slope", "l1", "max"])
     def convex_set(self, request):

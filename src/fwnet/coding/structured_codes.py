@@ -82,6 +82,8 @@ def leading_directions(rows: Tensor, count: int) -> Tensor:
     most n vectors, and at most as many as rows of X.
     """
     wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
+    if len(wide):
+        wide = wide / wide.abs().max().clamp(min=torch.finfo(wide.dtype).tiny)  # finite squares
     _, vectors = torch.linalg.eigh(wide.T @ wide)
     leading = vectors.to(rows).flip(-1)[:, :count].T
     largest = leading.gather(1, leading.abs().argmax(1, keepdim=True))

@@ -58,6 +58,18 @@ class Simplex(ConvexSet):
         """z_i = min(max(y_i − τ, 0), cap) with the τ that makes the sum equal to total."""
         cap = self._cap(y, "y")
         wide = widened(y)
+        z = self._nearest(wide, cap)
+        rounding = torch.finfo(z.dtype).eps ** 0.5 * self.total
+        lost = ~((z.detach().sum(-1, keepdim=True) - self.total).abs() <= rounding)
+        if lost.any():
+            # Far above the last entry that gets a share all are full, and far below all are empty.
+            last = wide.topk(len(self._shares(cap, y)), -1).values[..., -1:]
+            near = (wide - last).clamp(-cap, cap)
+            z = torch.where(lost, self._nearest(near, cap), z)
+        return z.to(y.dtype)
+
+    def _nearest(self, wide: Tensor, cap: float) -> Tensor:
+        """Return the projection of entries whose differences are not much larger than total."""
         below = wide.amax(-1, keepdim=True) - wide  # keeps the digits of a small total
         with torch.no_grad():
             if cap < self.total:
@@ -73,7 +85,7 @@ class Simplex(ConvexSet):
         z = (depth - below).clamp(0, cap)
         if full is not None:
             z = z * free + cap * full
-        return z.to(y.dtype)
+        return z
 
     def support(self, y: Tensor) -> Tensor:
         """Give cap to the largest entries of y until the total is spent; at least float32."""
