@@ -38,6 +38,7 @@ BAD_PLACES = {
     "unknown format": (["photos/a.png", "out.xyz"], "expected a name that ends in .png, .jpg"),
     "no format": (["photos/a.png", "out"], "expected a name that ends in .png, .jpg"),
     "output exists": (["photos/a.png", "photos/sub/b.jpg"], "photos/sub/b.jpg exists; overwrite"),
+    "input is missing": (["no.png", "photos/sub/b.jpg"], "no.png does not exist"),
     "output is the input": (["photos/a.png", "photos/a.png"], "photos/a.png is the input itself"),
     "input by another name": (["photos/a.png", "photos/sub/../a.png"], "photos/sub/../a.png is th"),
     "into its own folder": (["photos/a.png", "photos"], "photos/a.png is the input itself: cho"),
@@ -339,6 +340,10 @@ class FilesConformance(ImageCommandConformance):
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.endswith("written to out/a.png\n")
         assert Path("out/a-compare.png").read_bytes() == b"old"
+        for option in ("--skip-existing", "--force"):
+            missing = self.run("missing.jpg", "out/a.png", option)
+            assert missing.exit_code == 2
+            assert missing.stderr == "Error: missing.jpg does not exist\n"
         long = "x" * 300 + ".png"  # whether it exists cannot be found out
         assert self.run("photos/a.png", long, "--skip-existing").exit_code == 2
 
