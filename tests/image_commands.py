@@ -31,7 +31,7 @@ BAD_ARGUMENTS = {
     "keep or replace": (["--force", "--skip-existing"], "expected --force or --skip-existing, got"),
     "model is missing": (["--model", "no.safetensors"], "no.safetensors does not exist"),
     "model is unknown": (["--model", "nosuch"], "no model and no file is called 'nosuch'"),
-    "model is an image": (["--model", "photos/a.png"], "photos/a.png is not a whole safetensors"),
+    "model is an image": (["--model", "photos/a.png"], "photos/a.png is not a model file of"),
 }
 
 BAD_PLACES = {

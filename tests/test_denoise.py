@@ -75,6 +75,9 @@ class TestDenoise(FilesConformance):
         assert np.array_equal(array("same.png"), array("photos/a.png"))
         arguments = ["photos/a.png", "other.png", *OPTIONS, "--strength", -1]
         self.check_refusal(arguments, "strength must be in [0, 10], got -1\n")
+        arguments[-1] = "1,5"
+        line = "--strength must be a number, got '1,5' (see "
+        self.check_refusal(arguments, line)
 
     def test_a_preview_shows_several_strengths(self, folder):
         tags = Image.Exif()
@@ -95,6 +98,11 @@ class TestDenoise(FilesConformance):
             expected = denoise(array(name), 20 / 255, "net.safetensors")
             assert np.array_equal(crops[2], np.rot90(expected, -1 if "turned" in name else 0))
             assert not any(np.array_equal(crop, shown) for crop in crops[1:])
+
+    @pytest.mark.parametrize("option", [["--compare"], ["--strength", "2"]])
+    def test_a_preview_takes_no_strength_and_no_comparison(self, folder, option):
+        arguments = ["photos/a.png", "strip.png", "--preview", *OPTIONS, *option]
+        self.check_refusal(arguments, f"expected --preview or {option[0]}, got both\n")
 
     def test_little_noise_is_said(self, folder):
         Image.new("RGB", (60, 50), (90, 120, 30)).save("flat.png")
@@ -124,7 +132,7 @@ class TestDenoise(FilesConformance):
             assert np.abs(array(f"clean/{name}").astype(int) - np.asarray(expected)).mean() < 1
         refused = self.run("photos/a.png", "b.png", "--fast")
         assert refused.exit_code == 2
-        assert refused.stderr == "Error: expected either fast or a model, got both\n"
+        assert refused.stderr == "Error: expected --fast or --model, got both\n"
 
     def test_a_network_for_one_noise_level(self, folder):
         DnCNN(2, 4).save("one.safetensors")
