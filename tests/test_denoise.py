@@ -11,7 +11,7 @@ from skimage import data
 from fwnet import ConvFWNet, DnCNN, denoise
 from fwnet.imaging.preview import GAP, LINE
 from fwnet.restoration import Denoising
-from tests.image_commands import OPTIONS, FilesConformance, array, opened
+from tests.image_commands import OPTIONS, FilesConformance, array, enlarged, opened
 
 
 class TestDenoise(FilesConformance):
@@ -87,10 +87,11 @@ class TestDenoise(FilesConformance):
             result = self.run(name, "strip.png", "--preview", "--sigma", 20, "--force")
             assert result.exit_code == 0
             assert result.stdout.startswith(f"{name}: preview, sigma 20.0 (given), ")
-            sheet, (width, height) = opened("strip.png"), size
+            factor = enlarged(size[0])
+            sheet, (width, height) = opened("strip.png"), (factor * side for side in size)
             assert sheet.size == (5 * width + 4 * GAP, height + LINE)
             crops = [
-                np.asarray(sheet.crop((left, 0, left + width, height)))
+                np.asarray(sheet.crop((left, 0, left + width, height)))[::factor, ::factor]
                 for left in range(0, sheet.width, width + GAP)
             ]
             shown = np.asarray(ImageOps.exif_transpose(opened(name)))
@@ -114,6 +115,12 @@ class TestDenoise(FilesConformance):
         assert "all five are alike" in self.run("flat.png", "c.png", "--preview").stdout
         given = self.run("flat.png", "d.png", "--preview", "--sigma", 0).stdout
         assert "(given), " in given
+        Image.new("RGB", (60, 15)).save("icon.png")
+        for name, option in (("e.png", "--compare"), ("f.png", "--preview")):
+            line = (
+                "sigma 0.0 (estimated): a side under 16 pixels is too small to estimate noise (--si"
+            )
+            assert line in self.run("icon.png", name, option).stdout
         assert "little noise" in Denoising((0.0, 1.0)).describe(60, 50, 1.5 / 255)
 
     def test_an_unchanged_jpeg_file_is_copied(self, folder):

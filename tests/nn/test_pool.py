@@ -72,7 +72,10 @@ def test_repr_is_one_line():
     ("arguments", "message"),
     [
         ({"p": 0.5}, r"p must be in \[1, inf\], got 0.5"),
-        ({"p": 1.0}, r"p must start within bounds \(1.001, 100.0\) if it is learned, got 1.0; or l"),
+        (
+            {"p": 1.0},
+            r"p must start within bounds \(1.001, 100.0\) if it is learned, got 1.0; or l",
+        ),
         ({"p": math.inf}, "p must start within bounds"),
         ({"p": 2.0, "bounds": (1.0, 3.0)}, "bounds must satisfy 1 < low < high < inf"),
         ({"p": 1.0, "learn_p": False, "eps": 0.1}, "eps must be 0 at p = 1"),
