@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from fwnet.cli import app
 from fwnet.imaging import Restorer, one_file
 from fwnet.imaging.image_files import read_image
-from fwnet.imaging.preview import GAP, LINE
+from fwnet.imaging.preview import GAP, LEAST, LINE
 from tests.imaging.png_files import png
 
 OPTIONS = ("--model", "net.safetensors", "--device", "cpu")
@@ -31,13 +31,14 @@ BAD_ARGUMENTS = {
     "keep or replace": (["--force", "--skip-existing"], "expected --force or --skip-existing, got"),
     "model is missing": (["--model", "no.safetensors"], "no.safetensors does not exist"),
     "model is unknown": (["--model", "nosuch"], "no model and no file is called 'nosuch'"),
-    "model is an image": (["--model", "photos/a.png"], "photos/a.png is not a whole safetensors"),
+    "model is an image": (["--model", "photos/a.png"], "photos/a.png is not a model file of"),
 }
 
 BAD_PLACES = {
     "unknown format": (["photos/a.png", "out.xyz"], "expected a name that ends in .png, .jpg"),
     "no format": (["photos/a.png", "out"], "expected a name that ends in .png, .jpg"),
     "output exists": (["photos/a.png", "photos/sub/b.jpg"], "photos/sub/b.jpg exists; overwrite"),
+    "input is missing": (["no.png", "photos/sub/b.jpg"], "no.png does not exist"),
     "output is the input": (["photos/a.png", "photos/a.png"], "photos/a.png is the input itself"),
     "input by another name": (["photos/a.png", "photos/sub/../a.png"], "photos/sub/../a.png is th"),
     "into its own folder": (["photos/a.png", "photos"], "photos/a.png is the input itself: cho"),
@@ -74,11 +75,18 @@ def array(path):
     return np.asarray(opened(path))
 
 
-def halves(path):
-    """The two images of a comparison, without the gap and the words below."""
+def enlarged(width):
+    """How many times as wide an image is shown in a comparison or a preview."""
+    return -(-LEAST // width)
+
+
+def halves(path, width):
+    """The two images of a comparison, of this width, without the gap and the words below."""
+    factor = enlarged(width)
     sheet = array(path)[:-LINE]
-    width = (sheet.shape[1] - GAP) // 2
-    return sheet[:, :width], sheet[:, width + GAP :]
+    return sheet[::factor, : factor * width : factor], sheet[
+        ::factor, factor * width + GAP :: factor
+    ]
 
 
 def contents():
@@ -171,10 +179,10 @@ class ImageCommandConformance:
         result = self.run("photos", "out", "--compare", *self.given)
         assert result.exit_code == 0
         assert "written to out/a.png and out/a-compare.png\n" in result.stdout
-        left, right = halves("out/a-compare.png")
+        left, right = halves("out/a-compare.png", array("out/a.png").shape[1])
         assert np.array_equal(right, array("out/a.png"))
         self.check_before(left, array("photos/a.png"))
-        width, height = self.size(60, 30)
+        width, height = (enlarged(self.scale * 60) * side for side in self.size(60, 30))
         assert opened("out/sub/b-compare.png").size == (2 * width + GAP, height + LINE)
         result = self.run("photos/a.png", "other.png", "--compare")
         assert result.exit_code == 0
@@ -194,14 +202,14 @@ class ImageCommandConformance:
         assert result.getexif()[0x0112] == 6
         assert sheet.mode == "L"
         shown = np.rot90(np.asarray(result), -1) / 257
-        assert abs(halves("out-compare.png")[1] - shown).max() < 0.51
+        assert abs(halves("out-compare.png", shown.shape[1])[1] - shown).max() < 0.51
 
     def test_comparisons_show_what_is_transparent_as_white(self, folder):
         image = np.full((30, 20, 4), 60, np.uint8)
         image[:10, :, 3], image[10:, :, 3] = 0, 255
         Image.fromarray(image).save("cut.png")
         assert self.run("cut.png", "out.png", "--compare").exit_code == 0
-        for half in halves("out-compare.png"):
+        for half in halves("out-compare.png", array("out.png").shape[1]):
             assert (half[0] == 255).all()
             assert (half[-1] != 255).any()
 
@@ -239,7 +247,7 @@ class ImageCommandConformance:
         with tifffile.TiffFile("b.tif") as file:
             assert file.pages.first.description == text.strip()
             assert np.array_equal(file.asarray(), [self.expected(page) for page in stack])
-        assert np.array_equal(halves("b-compare.png")[1], array("b.tif"))
+        assert np.array_equal(halves("b-compare.png", self.size(30, 20)[0])[1], array("b.tif"))
         result = self.run("a.tif", "b.png", *self.given)
         assert result.stderr == "Warning: a.tif: only the first of 3 images is used.\n"
         assert np.array_equal(array("b.png"), self.expected(stack[0]))
@@ -339,6 +347,10 @@ class FilesConformance(ImageCommandConformance):
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.endswith("written to out/a.png\n")
         assert Path("out/a-compare.png").read_bytes() == b"old"
+        for option in ("--skip-existing", "--force"):
+            missing = self.run("missing.jpg", "out/a.png", option)
+            assert missing.exit_code == 2
+            assert missing.stderr == "Error: missing.jpg does not exist\n"
         long = "x" * 300 + ".png"  # whether it exists cannot be found out
         assert self.run("photos/a.png", long, "--skip-existing").exit_code == 2
 
@@ -377,7 +389,7 @@ class FilesConformance(ImageCommandConformance):
         assert result.exit_code == 0
         assert len(os.listdir("out")) == 10  # noqa: PTH208
         assert opened("out/a-compare.png").size == self.size(30, 20)
-        width, height = self.size(30, 20)
+        width, height = (enlarged(self.scale * 30) * side for side in self.size(30, 20))
         assert opened("out/a.png-compare.png").size == (2 * width + GAP, height + LINE)
 
     def test_names_that_are_too_long(self, folder):

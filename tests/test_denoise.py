@@ -11,7 +11,7 @@ from skimage import data
 from fwnet import ConvFWNet, DnCNN, denoise
 from fwnet.imaging.preview import GAP, LINE
 from fwnet.restoration import Denoising
-from tests.image_commands import OPTIONS, FilesConformance, array, opened
+from tests.image_commands import OPTIONS, FilesConformance, array, enlarged, opened
 
 
 class TestDenoise(FilesConformance):
@@ -75,6 +75,9 @@ class TestDenoise(FilesConformance):
         assert np.array_equal(array("same.png"), array("photos/a.png"))
         arguments = ["photos/a.png", "other.png", *OPTIONS, "--strength", -1]
         self.check_refusal(arguments, "strength must be in [0, 10], got -1\n")
+        arguments[-1] = "1,5"
+        line = "--strength must be a number, got '1,5' (see "
+        self.check_refusal(arguments, line)
 
     def test_a_preview_shows_several_strengths(self, folder):
         tags = Image.Exif()
@@ -84,10 +87,11 @@ class TestDenoise(FilesConformance):
             result = self.run(name, "strip.png", "--preview", "--sigma", 20, "--force")
             assert result.exit_code == 0
             assert result.stdout.startswith(f"{name}: preview, sigma 20.0 (given), ")
-            sheet, (width, height) = opened("strip.png"), size
+            factor = enlarged(size[0])
+            sheet, (width, height) = opened("strip.png"), (factor * side for side in size)
             assert sheet.size == (5 * width + 4 * GAP, height + LINE)
             crops = [
-                np.asarray(sheet.crop((left, 0, left + width, height)))
+                np.asarray(sheet.crop((left, 0, left + width, height)))[::factor, ::factor]
                 for left in range(0, sheet.width, width + GAP)
             ]
             shown = np.asarray(ImageOps.exif_transpose(opened(name)))
@@ -95,6 +99,11 @@ class TestDenoise(FilesConformance):
             expected = denoise(array(name), 20 / 255, "net.safetensors")
             assert np.array_equal(crops[2], np.rot90(expected, -1 if "turned" in name else 0))
             assert not any(np.array_equal(crop, shown) for crop in crops[1:])
+
+    @pytest.mark.parametrize("option", [["--compare"], ["--strength", "2"]])
+    def test_a_preview_takes_no_strength_and_no_comparison(self, folder, option):
+        arguments = ["photos/a.png", "strip.png", "--preview", *OPTIONS, *option]
+        self.check_refusal(arguments, f"expected --preview or {option[0]}, got both\n")
 
     def test_little_noise_is_said(self, folder):
         Image.new("RGB", (60, 50), (90, 120, 30)).save("flat.png")
@@ -106,6 +115,12 @@ class TestDenoise(FilesConformance):
         assert "all five are alike" in self.run("flat.png", "c.png", "--preview").stdout
         given = self.run("flat.png", "d.png", "--preview", "--sigma", 0).stdout
         assert "(given), " in given
+        Image.new("RGB", (60, 15)).save("icon.png")
+        for name, option in (("e.png", "--compare"), ("f.png", "--preview")):
+            line = (
+                "sigma 0.0 (estimated): a side under 16 pixels is too small to estimate noise (--si"
+            )
+            assert line in self.run("icon.png", name, option).stdout
         assert "little noise" in Denoising((0.0, 1.0)).describe(60, 50, 1.5 / 255)
 
     def test_an_unchanged_jpeg_file_is_copied(self, folder):
@@ -124,7 +139,7 @@ class TestDenoise(FilesConformance):
             assert np.abs(array(f"clean/{name}").astype(int) - np.asarray(expected)).mean() < 1
         refused = self.run("photos/a.png", "b.png", "--fast")
         assert refused.exit_code == 2
-        assert refused.stderr == "Error: expected either fast or a model, got both\n"
+        assert refused.stderr == "Error: expected --fast or --model, got both\n"
 
     def test_a_network_for_one_noise_level(self, folder):
         DnCNN(2, 4).save("one.safetensors")

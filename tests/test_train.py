@@ -253,7 +253,7 @@ def test_two_machines_agree_with_one(pairs, tmp_path):
             ("--model", "MODEL", "--certificates", "c.npy"),
             "expected no other option, got certificates c.npy",
         ),
-        (("--model", "x.npy"), "is not a whole safetensors file"),
+        (("--model", "x.npy"), "is not a model file of fwnet"),
     ],
 )
 def test_encode_refuses_what_does_not_fit(pairs, tmp_path, monkeypatch, options, message):

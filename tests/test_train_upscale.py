@@ -224,7 +224,7 @@ class TestInput(Upscale, BadInput):
         ("options", "message"),
         [
             (("--scale", "1"), "scale must be an integer >= 2, got 1"),
-            (("--scale", "2.5"), "Invalid value for '--scale'"),
+            (("--scale", "2.5"), "--scale must be a whole number, got '2.5'"),
             (
                 ("--scale", "5"),
                 "multiple of the scale, 5, and at least 15, got 12",

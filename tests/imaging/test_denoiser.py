@@ -166,6 +166,7 @@ BAD = {
     "int tensor": (torch.zeros(9, 7, dtype=int), ImageError, "got int64"),
     "complex": (np.zeros((9, 7), complex), ImageError, "got complex128"),
     "0 to 255": (np.full((9, 7), 255.0), ImageError, "got 255 to 255: divide by 255"),
+    "white is 2": (data.camera()[:64, :64] / 127.5, ImageError, "divide by the value of white"),
     "16 bits": (torch.full((9, 7), 6e4), ImageError, "in [0, 1], a little more where"),
     "nan": (np.full((9, 7), np.nan), ImageError, "must be finite"),
     "infinity": (torch.full((9, 7), math.inf), ImageError, "must be finite"),
@@ -191,6 +192,8 @@ def test_what_is_no_image_is_told(case, network):
 def test_noise_may_lead_out_of_the_range_of_floats(network):
     result = denoise(np.random.default_rng(0).normal(0.5, 1, (9, 7)), 1.0, network)
     assert 0 <= result.min() <= result.max() <= 1
+    white_page = np.random.default_rng(0).normal(1, 1, (64, 64))
+    assert denoise(white_page, 1.0, network).max() <= 1
 
 
 def test_an_empty_batch(network):

@@ -473,8 +473,8 @@ def test_files_that_hold_no_model(tmp_path):
     for path, message in (
         (missing, "does not exist"),
         (tmp_path, "is not a file"),
-        (text, "not a whole safetensors file"),
-        (tmp_path / "d", "not a whole safetensors file"),
+        (text, "not a model file of fwnet"),
+        (tmp_path / "d", "not a model file of fwnet"),
         (tensors, "no fwnet model"),
     ):
         with pytest.raises(ModelFileError, match=message):
@@ -499,7 +499,7 @@ def test_a_file_cut_short_is_refused(tmp_path):
     path = tmp_path / "m.safetensors"
     FWNet(3, 4, 2).save(path)
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(ModelFileError, match="not a whole safetensors file"):
+    with pytest.raises(ModelFileError, match="not a model file of fwnet"):
         load_model(path)
 
 

@@ -72,7 +72,10 @@ def test_repr_is_one_line():
     ("arguments", "message"),
     [
         ({"p": 0.5}, r"p must be in \[1, inf\], got 0.5"),
-        ({"p": 1.0}, r"p must start within bounds \(1.001, 100.0\) if it is learned, got 1.0"),
+        (
+            {"p": 1.0},
+            r"p must start within bounds \(1.001, 100.0\) if it is learned, got 1.0; or l",
+        ),
         ({"p": math.inf}, "p must start within bounds"),
         ({"p": 2.0, "bounds": (1.0, 3.0)}, "bounds must satisfy 1 < low < high < inf"),
         ({"p": 1.0, "learn_p": False, "eps": 0.1}, "eps must be 0 at p = 1"),
@@ -116,3 +119,11 @@ def test_onnx_export_runs_with_any_batch(tmp_path):
     u[0, :, 0, 0] = 0
     (s,) = session.run(None, {session.get_inputs()[0].name: u.numpy()})
     torch.testing.assert_close(torch.from_numpy(s), layer(u).detach(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")  # the exporter's own deprecations
+def test_the_old_exporter_is_refused_but_not_tracing(tmp_path):
+    layer, u = PoolP(1.4), torch.randn(2, 8)
+    with pytest.raises(RuntimeError, match="the old exporter"):
+        torch.onnx.export(layer, (u,), tmp_path / "pool.onnx", dynamo=False, verbose=False)
+    torch.testing.assert_close(torch.jit.trace(layer, u)(2 + u), layer(2 + u))

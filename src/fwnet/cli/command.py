@@ -24,6 +24,7 @@ DEVICE_HELP = "Where to compute: cpu, cuda, mps (Apple), or auto: cuda if there 
 Device = Annotated[str, typer.Option(metavar="NAME", help=DEVICE_HELP)]
 STOPPED = "Stopped. Continue with the same command and --resume."
 USAGE_ERROR: Any = typer.BadParameter.__base__  # Click's, or Typer's own
+NUMBERS = {"float_parsing": "a number", "int_parsing": "a whole number"}  # pydantic's kinds
 METAVARS = {int: "N", float: "X", list[float]: "X", Path: "PATH", str: "NAME"}
 
 
@@ -79,6 +80,8 @@ class Group(Plain, TyperGroup):
             faults: Any = getattr(error.__cause__, "errors", list)()  # of pydantic, in new versions
             got = f", got {faults[0]['input']!r}" if faults else ""
             message = error.format_message().removeprefix("Invalid value: ")
+            if faults and faults[0]["type"] in NUMBERS and error.param:
+                message = f"{error.param.opts[0]} must be {NUMBERS[faults[0]['type']]}"
             if words := " ".join(message.split()).rstrip("."):
                 see = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
                 say(f"Error: {words}{got}{see}")

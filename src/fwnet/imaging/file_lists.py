@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fwnet.files import resolved, why_not_writable
+from fwnet.files import resolved, why_not_readable, why_not_writable
 from fwnet.imaging.formats import (
     RAW_PROBLEM,
     check_suffix,
@@ -41,13 +41,15 @@ class Job:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a result already."""
-        return is_file(self.place)
+        """Whether there is a result already, and the file it was made of."""
+        return is_file(self.place) and is_file(self.source)
 
     def check(self, force: bool) -> None:
         """Raise if it cannot be done, or its result not written; make the folder for the result."""
         if self.problem is not None:
             raise ImageError(self.problem)
+        if problem := why_not_readable(self.source):
+            raise ImageError(f"{self.source} {problem}")
         if not force and is_file(self.place) and resolved(self.place) == resolved(self.source):
             raise ImageError(
                 f"{self.place} is the input itself: choose another OUT; --force would replace it"

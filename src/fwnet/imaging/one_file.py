@@ -25,7 +25,9 @@ from fwnet.imaging.metadata import Metadata
 from fwnet.imaging.pixels import ImageError, Pixels
 from fwnet.imaging.preview import before_and_after, preview
 from fwnet.imaging.restorer import Restored, Restorer
+from fwnet.models.noise_level_net import BLOCK
 from fwnet.progress import Progress, ProgressCallback
+from fwnet.restoration.denoising import TOO_SMALL
 from fwnet.stores import StoredFile
 
 
@@ -114,7 +116,9 @@ def _write_preview(job: Job, read: ImageFile, restorer: Restorer, force: bool) -
     known = "estimated" if restorer.asked.get("sigma") is None else "given"
     words = "preview" if sigma is None else f"preview, sigma {255 * sigma:.1f} ({known})"
     if sigma == 0 and known == "estimated":
-        words += ": no noise found, or only texture, so all five are alike (try --sigma 5)"
+        small = min(read.pixels.colors.shape[:2]) < BLOCK
+        why = TOO_SMALL if small else "no noise found, or only texture (try --sigma 5)"
+        words += f": {why}, so all five are alike"
     return RestoredFile(job.source, job.place, *sheet.size, words, sigma)
 
 

@@ -20,7 +20,9 @@ from fwnet.imaging.metadata import Metadata
 
 AnyImage = TypeVar("AnyImage", np.ndarray, Tensor, Image.Image)
 
-BEYOND = 4.0  # values further outside [0, 1] mean a wrong scale
+BEYOND = 4.0  # values further outside [0, 1] mean a wrong scale …
+BLOCK = 16  # … and so do more than a quarter of all blocks, in which noise averages out, …
+BRIGHTEST = 1.2  # … with a mean above this
 
 
 class ImageError(FwnetError):
@@ -267,9 +269,20 @@ def _check_values(array: np.ndarray) -> None:
     low, high = float(array.min()), float(array.max())
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ImageError("an image must be finite, got NaN or infinity")
-    if low < -BEYOND or high > 1 + BEYOND:
-        hint = ": divide by 255" if low >= 0 and high <= 255 else ""
+    if low < -BEYOND or high > 1 + BEYOND or (high > BRIGHTEST and _is_too_bright(array)):
+        white = "255" if 1 + BEYOND < high <= 255 else "the value of white"
+        hint = f": divide by {white}" if low >= -BEYOND else ""
         raise ImageError(
             "an image of floating-point values must have them in [0, 1], a little more where there "
             f"is noise, got {low:.4g} to {high:.4g}{hint}"
         )
+
+
+def _is_too_bright(array: np.ndarray) -> bool:
+    """Return whether many blocks are brighter than white, which noise alone does not make."""
+    rows, columns = (side // BLOCK for side in array.shape[:2])
+    if min(rows, columns) == 0:
+        return False
+    whole = array[: rows * BLOCK, : columns * BLOCK]
+    means = whole.reshape(rows, BLOCK, columns, BLOCK, -1).mean((1, 3))
+    return bool((means > BRIGHTEST).mean() > 0.25)

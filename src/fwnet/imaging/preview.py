@@ -11,6 +11,7 @@ from fwnet.imaging.restorer import Restorer
 
 STRENGTHS = (0.0, 0.5, 1.0, 1.5, 2.0)
 SIDE = 320  # of the crop, in pixels
+LEAST, TALLEST = 100, 2000  # smaller images are enlarged to this width, if not above this height
 GAP, LINE = 6, 30  # between images, and the least height of the words below them
 
 
@@ -47,8 +48,16 @@ def before_and_after(before: np.ndarray, after: Pixels, about: Metadata) -> Imag
 
 
 def side_by_side(views: Sequence[Image.Image], words: Sequence[str]) -> Image.Image:
-    """Return images of one size and mode on a white sheet, with words below each."""
+    """Return images of one size and mode on a white sheet, with words below each.
+
+    Small images are enlarged, each pixel to a square, to be as wide as the words. Very narrow and
+    tall ones are not, and have no words.
+    """
     width, height = views[0].size
+    factor = max(1, min(-(-LEAST // width), TALLEST // height))
+    if factor > 1:
+        width, height = factor * width, factor * height
+        views = [view.resize((width, height), Image.Resampling.NEAREST) for view in views]
     letter = max(8, min(20, width // 12), width // 50)
     size = len(views) * (width + GAP) - GAP, height + max(LINE, 3 * letter // 2)
     sheet = Image.new(views[0].mode, size, "white")
@@ -56,5 +65,6 @@ def side_by_side(views: Sequence[Image.Image], words: Sequence[str]) -> Image.Im
     for index, (view, text) in enumerate(zip(views, words, strict=True)):
         left = index * (width + GAP)
         sheet.paste(view, (left, 0))
-        pen.text((left + 2, height + 3), text, "black", font)
+        if width >= LEAST:
+            pen.text((left + 2, height + 3), text, "black", font)
     return sheet

@@ -75,6 +75,12 @@ def restore_files(
     """
     if force and skip_existing:
         raise ImageError("expected --force or --skip-existing, got both")
+    if asked.get("preview") and (compare or asked.get("strength", 1) != 1):
+        other = "--compare" if compare else "--strength"
+        raise ImageError(f"expected --preview or {other}, got both")
+    for name in kind.choices:
+        if model is not None and asked.get(name) not in (None, False):
+            raise ImageError(f"expected --{name} or --model, got both")
     if tile is not None:
         check_integer("tile", tile, SMALLEST_TILE)
     jobs: Sequence[Job | StoredJob]

@@ -269,7 +269,7 @@ class Restorer:
         if network.sees > channels:
             raise ImageError(
                 f"the network is for color images ({network.sees} channels), got a gray one: "
-                "choose a network for gray images, or no model"
+                "choose a network for gray images, or leave out the model (--model)"
             )
         return network
 

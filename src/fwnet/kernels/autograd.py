@@ -31,6 +31,11 @@ def run(a: Tensor, *others: Any, overwrite_z: bool = False) -> Tensor:
 
     overwrite_z: Whether the result may take the place of z; only where nothing needs a gradient.
     """
+    if torch.jit.is_tracing() and torch.onnx.is_in_onnx_export():  # type: ignore[attr-defined]
+        raise RuntimeError(
+            "fwnet exports with torch.onnx.export(..., dynamo=True); the old exporter "
+            "(dynamo=False) would write constants"
+        )
     *_, dim = others
     if a.ndim and a.shape[dim] == 0:
         return a.clone()

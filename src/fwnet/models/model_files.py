@@ -101,5 +101,7 @@ def read_weights(path: Path, data: bytes | None = None) -> tuple[dict[str, Tenso
         length = int.from_bytes(data[:8], "little")  # of the header, which holds the texts
         metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
     except (SafetensorError, ValueError) as error:
-        raise ModelFileError(f"{path} is not a whole safetensors file") from error
+        raise ModelFileError(
+            f"{path} is not a model file of fwnet (.safetensors), or it is incomplete"
+        ) from error
     return weights, metadata

@@ -37,7 +37,9 @@ class Exponent(nn.Module):
         if learn_p and not 1 < low < high < math.inf:
             raise ValueError(f"bounds must satisfy 1 < low < high < inf, got {bounds}")
         if learn_p and not low <= p <= high:
-            raise ValueError(f"p must start within bounds {bounds} if it is learned, got {p}")
+            raise ValueError(
+                f"p must start within bounds {bounds} if it is learned, got {p}; or learn_p=False"
+            )
         self.learn_p, self.bounds = learn_p, (float(low), float(high))
         if learn_p:
             self.log_excess = nn.Parameter(torch.tensor(math.log(p - 1)))

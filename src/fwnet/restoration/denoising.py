@@ -12,6 +12,7 @@ from fwnet.checks import check_number
 from fwnet.data import DataError, ImageSet, berkeley_files, keyed_generator, noisy, without_bsd68
 from fwnet.errors import FwnetError
 from fwnet.models import ImageModel
+from fwnet.models.noise_level_net import BLOCK
 from fwnet.restoration.clipping import REACH, unclipped
 from fwnet.restoration.denoising_options import NOTES, TRAIN_NOTES, ApplyOptions, TrainOptions
 from fwnet.restoration.noise_levels import check_sigma, levels_of, levels_to_learn
@@ -33,6 +34,7 @@ LEAST_SIGMA = 1 / 255  # lower bound of the divisor in the loss
 LARGEST_STRENGTH = 10
 LITTLE_NOISE = 2 / 255  # below this estimate a result is hardly changed
 MORE = "if you see noise, try --sigma 5 or 10"
+TOO_SMALL = f"a side under {BLOCK} pixels is too small to estimate noise (--sigma sets it)"
 VALIDATED_AT = (15 / 255, 25 / 255, 50 / 255)  # those inside the interval are used
 SMALL_OUTPUT = {"output_gain": 0.1}
 HALF_RESOLUTION = {"radius": 2.0, "learn_radius": True, **SMALL_OUTPUT}
@@ -363,6 +365,8 @@ class Denoising(Restoration):
         level = f"{width} × {height}, sigma {255 * sigma:.1f} ({known}){strength}"
         if self.sigma is not None or sigma > LITTLE_NOISE:
             return level
+        if sigma == 0 and min(width, height) < BLOCK:
+            return f"{level}: {TOO_SMALL}: the image is unchanged"
         if sigma == 0:
             return f"{level}: no noise found, or only texture: the image is unchanged ({MORE})"
         return f"{level}: little noise, the image is nearly unchanged ({MORE})"
