@@ -25,6 +25,7 @@ Written by `python -m tests.licenses --page docs/licenses.md`.
 |---|---|---|
 """
 CORE = "fwnet"
+NOT_FOR_DEVELOPMENT = ("bm3d", "deepinv", "ray")
 # By the words of a classifier or of a text, where a package has no SPDX expression.
 WORDS = {
     "Mozilla Public License 2.0": "MPL-2.0",
@@ -48,6 +49,7 @@ def installed() -> dict[str, tuple[str, str]]:
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
             _walk(requirement, CORE, found)
     extras = distribution(CORE).metadata.get_all("Provides-Extra", [])
+    extras = [extra for extra in extras if extra not in NOT_FOR_DEVELOPMENT]
     for extra in sorted(extras, key=lambda name: (name == "dev", name)):
         for requirement in map(Requirement, distribution(CORE).requires or []):
             wanted = requirement.marker and requirement.marker.evaluate({"extra": extra})
