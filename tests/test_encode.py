@@ -237,13 +237,13 @@ BAD_INPUT = {
         DATA,
         "codes.npy exists; overwrite it with --force",
     ),
-    "p is too small": (None, [*DATA, "--p", "0.9"], "p must be in [1, inf], got 0.9"),
+    "p is too small": (None, [*DATA, "--p", "0.9"], "Error: --p must be in [1, inf], got 0.9"),
     "radius is zero": (None, [*DATA, "--radius", "0"], "radius must be > 0 and finite, got 0.0"),
     "tol is zero": (None, [*DATA, "--tol", "0"], "tol must be in (0, 1), got 0.0"),
     "a shard has no rows": (
         None,
         [*DATA, "--shard-rows", "0"],
-        "shard_rows must be an integer >= 1, got 0",
+        "Error: --shard-rows must be an integer >= 1, got 0",
     ),
 }
 
@@ -450,7 +450,7 @@ class TestFolder:
         np.save("D2.npy", np.eye(2))
         refused = encode("t.parquet", "-o", "c.parquet", "--keep", "text", "-d", "D2.npy")
         assert refused.exit_code == 2
-        hint = "got (2, 2); --columns chooses the columns of the signal, --keep copies others"
+        hint = "got (2, 2); --columns chooses the columns of the signal"
         assert hint in refused.stderr
         refused = encode("t.parquet", "-o", "codes.npy", "--keep", "id", "--columns", "a")
         assert refused.exit_code == 2

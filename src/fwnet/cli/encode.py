@@ -51,6 +51,11 @@ become several. Local paths, and URLs that fsspec knows:
 There, rows that are not finite have NaN as code, and are counted in a warning.
 """
 
+COLUMNS_HELP = (
+    "Columns of .parquet files that make the signal: names or patterns, separated by commas, "
+    "such as 'a,b' or 'x*'."
+)
+
 
 @dataclass(frozen=True)
 class EncodeOptions:
@@ -111,8 +116,7 @@ class EncodeOptions:
     )
     columns: str | None = option(
         None,
-        "Columns of .parquet files that make the signal: names or patterns, separated by commas, "
-        "such as 'a,b' or 'x*'.",
+        COLUMNS_HELP,
         shown="all but those of --keep",
         metavar="NAMES",
     )
@@ -161,8 +165,8 @@ def _encode(
     """
     from fwnet.coding import encode_file, encode_folder
 
-    options |= {"columns": _names(columns), "keep": _names(keep)}
-    with reported_errors(lambda: STOPPED, "--shard-rows"), progress_bar() as progress:
+    options |= {"columns": names_in(columns), "keep": names_in(keep)}
+    with reported_errors(lambda: STOPPED, "--shard-rows", OPTIONS), progress_bar() as progress:
         if output.endswith("/") or not Path(output).suffix:
             with chosen_engine(engine, address) as chosen:
                 report = encode_folder(
@@ -186,7 +190,8 @@ def _encode(
         say(f"Warning: {report.rows_uncertified:,} of {report.rows:,} rows are not certified.")
 
 
-def _names(text: str | None) -> list[str]:
+def names_in(text: str | None) -> list[str]:
+    """Return names that are separated by commas."""
     return [name for part in (text or "").split(",") if (name := part.strip())]
 
 
@@ -195,6 +200,7 @@ DATA = argument_parameter(
     str,
     "Signals, one per row: a .npy or .parquet file, a folder of them, or a pattern.",
 )
+OPTIONS = [EncodeOptions, EngineOptions]
 PARAMETERS = DATA | option_parameters(EncodeOptions) | option_parameters(EngineOptions)
 encode = with_parameters(_encode, "encode", PARAMETERS)
 
