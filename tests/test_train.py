@@ -254,6 +254,10 @@ def test_two_machines_agree_with_one(pairs, tmp_path):
             "expected no other option, got certificates c.npy",
         ),
         (("--model", "x.npy"), "is not a whole safetensors file"),
+        (
+            ("--model", "conv_fwnet_t16.denoise_gray"),
+            "is a network for images; encode needs a file",
+        ),
     ],
 )
 def test_encode_refuses_what_does_not_fit(pairs, tmp_path, monkeypatch, options, message):

@@ -49,7 +49,7 @@ class ParquetRows(RowFile):
             if not any(getattr(pa.types, f"is_{kind}")(field.type) for kind in kinds):
                 raise EncodeError(
                     f"every column of {path} must hold numbers, got {field.type} in {field.name!r}"
-                    "; choose the columns of the signal with --columns"
+                    "; choose with --columns"
                 )
         self.num_columns = len(names)
         self.dtype = kept_dtype(all(pa.types.is_float32(schema.field(n).type) for n in names))
