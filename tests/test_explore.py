@@ -78,6 +78,10 @@ def test_the_recommendation_says_what_was_learned(found):
         assert doubt in text or ("may be anything" in doubt and "Any ball in this range" in text)
     assert "For this dictionary the data allow p from" in text
     assert f"If {found.given} was learned from these rows" in text
+    assert "all columns" not in text
+    parquet = replace(found, names=["id", "a", "b", "c"])
+    assert "made of all columns (id, a, b, …)" in " ".join(recommendation(parquet))
+    assert "all columns" not in " ".join(recommendation(replace(parquet, columns=["a", "b"])))
 
 
 def test_the_page_stands_alone(found, tmp_path):

@@ -167,8 +167,8 @@ def _encode(
 
     with_model = options["model"] is not None
     ball = "ball" if options["constraint"] == "lp" else "set"
-    given = with_model or options["dictionary"] is not None
-    note = [] if given else [f"no --dictionary: rows are projected on the {ball}"]
+    has_dictionary = with_model or options["dictionary"] is not None
+    note = [] if has_dictionary else [f"no --dictionary: rows are projected on the {ball}"]
     missing = [f"--{name}" for name in ("p", "radius") if options[name] is None]
     options |= {"columns": names_in(columns), "keep": names_in(keep)}
     with reported_errors(lambda: STOPPED, "--shard-rows", OPTIONS), progress_bar() as progress:

@@ -154,17 +154,17 @@ def _list_experiments(output: Path) -> None:
 def _print_result(experiment: Experiment, result: Result, paths: list[Path], quick: bool) -> None:
     """Print the figures of an experiment beside those of the paper, and in full the verdicts."""
     console = Console()
-    lines = []
+    figures = []
     for row in result.rows:
         setting = ", ".join(f"{key} = {rounded(value)}" for key, value in row.setting.items())
         paper = "" if row.paper is None else f"{row.paper:g}"
         spread = "" if row.spread is None else f"± {row.spread:.2g}"
-        lines.append((row.method, setting, row.quantity, paper, f"{row.mean:.4g}", spread))
+        figures.append((row.method, setting, row.quantity, paper, f"{row.mean:.4g}", spread))
     heads = ("method", "setting", "quantity", "paper", "here", "spread")
-    used = [index for index in range(len(heads)) if any(line[index] for line in lines)]
+    used = [index for index in range(len(heads)) if any(one[index] for one in figures)]
     table = Table(*(heads[index] for index in used), title=experiment.title)
-    for line in lines:
-        table.add_row(*(line[index] for index in used))
+    for one in figures:
+        table.add_row(*(one[index] for index in used))
     console.print(table)
     verdicts = [str(verdict) for verdict in experiment.verdicts(result) if verdict.measured]
     for line in [f"The paper: {experiment.paper_says}", *([] if quick else verdicts)]:

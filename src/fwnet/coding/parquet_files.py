@@ -84,7 +84,7 @@ class ParquetRows(RowFile):
         if count:
             yield np.concatenate(waiting)
 
-    def _batches(self, start: int, names: list[str]) -> Iterator[Any]:
+    def _batches(self, start: int, names: Sequence[str]) -> Iterator[Any]:
         """Yield columns of the rows from `start` in batches; groups before it are not read."""
         import pyarrow as pa
 

@@ -30,7 +30,7 @@ def recommendation(found: Exploration) -> list[str]:
     lines = []
     if found.names and not found.columns:
         names = ", ".join(found.names[:3]) + (", …" if len(found.names) > 3 else "")
-        lines.append(f"Signals are of all columns ({names}); choose some with --columns.")
+        lines.append(f"The signals are made of all columns ({names}); choose some with --columns.")
     wide = [doubt for doubt in ball.doubts if "may be anything" in doubt]
     if ball.error >= ball.variance:
         lines.append(
@@ -89,7 +89,7 @@ def recommendation(found: Exploration) -> list[str]:
 
 
 def write_page(found: Exploration, output: Path, saved: Path | None = None) -> None:
-    """Write the page, whole or not at all. `saved`: where the dictionary is saved."""
+    """Write the page, whole or not at all. `saved`: where a learned dictionary is saved."""
     n, m = found.dictionary.shape
     source = "given" if found.given else "learned from the other half of the sample"
     lead = (
