@@ -120,7 +120,7 @@ def show_explore() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file, page = Path(folder) / "patches.npy", Path(folder) / "explore.html"
         np.save(file, rows - rows.mean(1, keepdims=True))
-        write_page(explore(file, device="cpu"), page)
+        write_page(explore(file, device="cpu"), page, Path("explore-dictionary.npy"))
         show_both(page, "explore.jpg", EXPLORE_SIZE, 600)
 
 

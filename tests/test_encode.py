@@ -163,7 +163,8 @@ BAD_INPUT = {
         lambda: save_with((17, 2), np.nan),
         [*WITH_D, "--shard-rows", "7"],
         "data.npy must be finite, got NaN, infinite or missing values in 1 of 40 rows, the first "
-        "of them row 17 (counted from 0)",
+        "of them row 17 (counted from 0); remove or fill these rows, or write into a folder "
+        "(-o codes/), where their codes are NaN",
     ),
     "rows are infinite": (
         lambda: save_with((slice(5, 9), 0), -np.inf),
@@ -237,13 +238,18 @@ BAD_INPUT = {
         DATA,
         "codes.npy exists; overwrite it with --force",
     ),
-    "p is too small": (None, [*DATA, "--p", "0.9"], "p must be in [1, inf], got 0.9"),
+    "p is too small": (None, [*DATA, "--p", "0.9"], "Error: --p must be in [1, inf], got 0.9"),
     "radius is zero": (None, [*DATA, "--radius", "0"], "radius must be > 0 and finite, got 0.0"),
-    "tol is zero": (None, [*DATA, "--tol", "0"], "tol must be in (0, 1), got 0.0"),
+    "tol is zero": (None, [*DATA, "--tol", "0"], "--tol must be in (0, 1), got 0.0"),
+    "tol is below the rounding": (
+        None,
+        [*DATA, "--tol", "1e-30"],
+        "--tol must be at least 2.2e-16, got 1e-30",
+    ),
     "a shard has no rows": (
         None,
         [*DATA, "--shard-rows", "0"],
-        "shard_rows must be an integer >= 1, got 0",
+        "Error: --shard-rows must be an integer >= 1, got 0",
     ),
 }
 
@@ -319,7 +325,7 @@ def test_an_option_that_is_missing_or_no_number_prints_usage(folder):
     assert "--help)" in result.stderr
     result = encode(*DATA, options=["--p", "1.3"])
     assert result.exit_code == 2
-    assert result.stderr == "Error: expected p and radius, or a model, got only p\n"
+    assert result.stderr == "Error: --radius is missing (--p and --radius go together)\n"
     assert encode(*DATA, options=[*OPTIONS, "--device", "tpu"]).exit_code == 2
 
 
@@ -389,10 +395,10 @@ def test_other_sets(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--set", "ball"], "set must be one of lp, nonnegative, simplex, got 'ball'"),
+        (["--set", "ball"], "--set must be one of lp, nonnegative, simplex, got 'ball'"),
         (
             ["--set", "simplx"],
-            "set must be one of lp, nonnegative, simplex, got 'simplx'; did you mean simplex?",
+            "--set must be one of lp, nonnegative, simplex, got 'simplx'; did you mean simplex?",
         ),
         (
             ["--set", "simplex"],
@@ -425,6 +431,7 @@ class TestFolder:
             "39 certified",
             "1 not finite, with NaN as code",
         ]
+        assert lines[3] == "no --dictionary: rows are projected on the ball"
         assert lines[-1] == "written to codes"
         bad, uncertified = result.stderr.splitlines()
         assert "b.npy must be finite, got NaN, infinite or missing values in 1 of its rows" in bad
@@ -450,11 +457,11 @@ class TestFolder:
         np.save("D2.npy", np.eye(2))
         refused = encode("t.parquet", "-o", "c.parquet", "--keep", "text", "-d", "D2.npy")
         assert refused.exit_code == 2
-        hint = "got (2, 2); --columns chooses the columns of the signal, --keep copies others"
+        hint = "got (2, 2); --columns chooses the columns of the signal"
         assert hint in refused.stderr
         refused = encode("t.parquet", "-o", "codes.npy", "--keep", "id", "--columns", "a")
         assert refused.exit_code == 2
-        assert "columns are kept in .parquet files alone, got codes.npy" in refused.stderr
+        assert "--keep needs a .parquet output, got codes.npy" in refused.stderr
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

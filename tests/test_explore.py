@@ -78,6 +78,10 @@ def test_the_recommendation_says_what_was_learned(found):
         assert doubt in text or ("may be anything" in doubt and "Any ball in this range" in text)
     assert "For this dictionary the data allow p from" in text
     assert f"If {found.given} was learned from these rows" in text
+    assert "all columns" not in text
+    parquet = replace(found, names=["id", "a", "b", "c"])
+    assert "made of all columns (id, a, b, …)" in " ".join(recommendation(parquet))
+    assert "all columns" not in " ".join(recommendation(replace(parquet, columns=["a", "b"])))
 
 
 def test_the_page_stands_alone(found, tmp_path):
@@ -101,7 +105,7 @@ def test_rows_without_a_common_scale_are_normalized(given, expected, tmp_path):
     assert ("every signal was divided by its norm" in text) == expected
     assert ("no radius suits all" in text) != expected
     doubtful = any("may be anything" not in doubt for doubt in found.learned.doubts)
-    assert ("do not read p as a property" in text) == doubtful
+    assert ("do not report p as a property" in text) == doubtful
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".parquet"])
@@ -115,9 +119,13 @@ def test_the_next_steps_of_the_page_work_as_printed(suffix, tmp_path, monkeypatc
         np.save("x.npy", x)
     else:
         parquet, table = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
-        parquet.write_table(table.table({f"c{i}": x[:, i] for i in range(12)}), "x.parquet")
+        columns = (
+            {"id": range(ROWS)} | {f"c{i}": x[:, i] for i in range(12)} | {"text": ["t"] * ROWS}
+        )
+        parquet.write_table(table.table(columns), "x.parquet")
     np.save("my D.npy", dictionary)
-    found = explore(Path(f"x{suffix}"), Path("my D.npy"), device="cpu")
+    columns = ["c*"] if suffix == ".parquet" else []
+    found = explore(Path(f"x{suffix}"), Path("my D.npy"), columns=columns, device="cpu")
     write_page(found, Path("page.html"))
     blocks = re.findall(r"<code>(.*?)</code>", Path("page.html").read_text("utf-8"), re.DOTALL)
     prepare, command, restore = map(html.unescape, blocks)
@@ -164,6 +172,10 @@ def test_noise_is_not_recommended(tmp_path):
     assert "the data allow p" not in text
     assert "more rows" not in text
     assert "more rows (--rows)" in " ".join(recommendation(replace(found, given=None)))
+    write_page(found, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "fwnet encode" not in text
+    assert f"fwnet explore {tmp_path / 'x.npy'} --rows 80 --components 2 -o again.html" in text
 
 
 def test_data_that_do_not_tell_p_say_so(tmp_path):
@@ -181,17 +193,26 @@ def test_the_command_learns_and_saves_a_dictionary(tmp_path, monkeypatch):
     parquet, table = pytest.importorskip("pyarrow.parquet"), pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     x, _ = signals(n=6, m=3)
-    parquet.write_table(table.table({f"c{i}": column for i, column in enumerate(x.T)}), "x.parquet")
-    options = ["--rows", "60", "--components", "5", "--save-dictionary", "D.npy"]
-    result = CliRunner().invoke(app, ["explore", "x.parquet", "-o", "page.html", *options])
+    columns = {"id": range(ROWS)} | {f"c{i}": column for i, column in enumerate(x.T)}
+    parquet.write_table(table.table(columns | {"text": ["t"] * ROWS}), "x.parquet")
+    options = ["-o", "new/page.html", "--rows", "60", "--components", "5"]
+    result = CliRunner().invoke(app, ["explore", "x.parquet", *options])
+    assert result.exit_code == 2
+    assert "got string in 'text'; choose with --columns\n" in result.output
+    assert not Path("new").exists()
+    result = CliRunner().invoke(app, ["explore", "x.parquet", *options, "--columns", "c0, c[1-5]"])
     assert result.exit_code == 0, result.output
-    assert "Open page.html in a browser." in result.output
-    assert "Dictionary written to D.npy (6 × 5)." in result.output
-    assert "--dictionary D.npy" in Path("page.html").read_text(encoding="utf-8")
-    atoms = np.load("D.npy")
+    assert "Open new/page.html in a browser." in result.output
+    assert "Dictionary written to new/page-dictionary.npy (6 × 5)." in result.output
+    page = html.unescape(Path("new/page.html").read_text(encoding="utf-8"))
+    command = next(one for one in re.findall(r"<code>(.*?)</code>", page) if "encode" in one)
+    assert "--columns 'c0,c[1-5]' --dictionary new/page-dictionary.npy" in command
+    result = CliRunner().invoke(app, shlex.split(command)[1:])
+    assert result.exit_code == 0, result.output
+    atoms = np.load("new/page-dictionary.npy")
     assert atoms.shape == (6, 5)
     np.testing.assert_allclose(np.linalg.norm(atoms, axis=0), 1.0)
-    assert "x.parquet: 60 of 80 rows" in Path("page.html").read_text(encoding="utf-8")
+    assert "x.parquet: 60 of 80 rows" in page
 
 
 @pytest.mark.parametrize(
@@ -201,9 +222,10 @@ def test_the_command_learns_and_saves_a_dictionary(tmp_path, monkeypatch):
         (np.full((20, 3), np.nan), [], "must hold finite numbers"),
         (np.zeros((20, 3)), [], "numbers other than 0"),
         (np.ones((20, 3)), ["-o", "page.txt"], "ends in .html, got page.txt"),
-        (np.ones((20, 3)), ["-o", "no/page.html"], "no is not a folder"),
-        (np.ones((20, 3)), ["--rows", "3"], "rows must be an integer >= 8, got 3"),
-        (np.ones((20, 3)), ["--components", "0"], "n_components must be an integer >= 1, got 0"),
+        (np.ones((20, 3)), ["-o", "x.npy/page.html"], "cannot read or write x.npy: "),
+        (np.ones((20, 3)), ["--columns", "a"], "columns have names in .parquet files alone"),
+        (np.ones((20, 3)), ["--rows", "3"], "--rows must be an integer >= 8, got 3"),
+        (np.ones((20, 3)), ["--components", "0"], "--components must be an integer >= 1, got 0"),
         (np.ones((20, 3)), ["-d", "x.npy"], "must have shape"),
         (np.ones((20, 3)), ["-d", "x.npy", "--components", "30"], "none with x.npy, got 30"),
         (np.ones((20, 3)), ["--save-dictionary", "x.npy"], "its own path, got x.npy twice"),
@@ -218,12 +240,12 @@ def test_bad_input_is_told_in_one_line(values, arguments, message, tmp_path, mon
     assert not Path("explore.html").exists()
 
 
-@pytest.mark.parametrize("name", ["page.html", "D.npy"])
+@pytest.mark.parametrize("name", ["page.html", "page-dictionary.npy"])
 def test_no_file_is_overwritten_without_force(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("x.npy", signals(n=6, m=3)[0])
     Path(name).write_bytes(b"mine")
-    command = ["explore", "x.npy", "-o", "page.html", "--save-dictionary", "D.npy", "--rows", "40"]
+    command = ["explore", "x.npy", "-o", "page.html", "--rows", "40"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 2
     assert f"{name} exists; overwrite it with --force" in " ".join(result.output.split())

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -254,6 +255,10 @@ def test_two_machines_agree_with_one(pairs, tmp_path):
             "expected no other option, got certificates c.npy",
         ),
         (("--model", "x.npy"), "is not a model file of fwnet"),
+        (
+            ("--model", "conv_fwnet_t16.denoise_gray"),
+            "is a network for images; encode needs a file",
+        ),
     ],
 )
 def test_encode_refuses_what_does_not_fit(pairs, tmp_path, monkeypatch, options, message):
@@ -302,6 +307,10 @@ def test_reproduce_lists_and_measures(tmp_path, monkeypatch):
     listed = run("reproduce", "--output", str(tmp_path))
     assert listed.returncode == 0
     assert "synthetic-l1" in listed.stdout
+    assert "hours above" not in " ".join(listed.stdout.split())
+    results = str(Path(__file__).parents[1] / "results")
+    times = run("reproduce", "--output", results).stdout
+    assert "trained for the hours above" in " ".join(times.split())
     stored = Result.load(Path(__file__).parents[1] / "results" / "synthetic-sharing.json")
     measured = []
 
@@ -315,6 +324,12 @@ def test_reproduce_lists_and_measures(tmp_path, monkeypatch):
     assert quick.returncode == 0, quick.stderr
     assert measured == [("synthetic-sharing", True)]
     assert "The paper:" in quick.stdout
+    assert not re.search("Held|Did not hold|Indistinguishable", quick.stdout)
+    assert quick.stdout.splitlines()[-1].startswith("This small version shows only that the code")
+    full = run("reproduce", "synthetic-sharing", "-o", str(tmp_path / "full"), "--device", "cpu")
+    assert re.search("Held|Did not hold|Indistinguishable", full.stdout)
+    assert measured.pop() == ("synthetic-sharing", False)
+    shutil.rmtree(tmp_path / "full")
     assert {p.name for p in tmp_path.iterdir()} == {
         "synthetic-sharing-quick.json",
         "synthetic-sharing-quick.png",

@@ -257,20 +257,23 @@ def is_first_process() -> bool:
 
 @contextmanager
 def reported_errors(
-    stopped: Callable[[], str] = lambda: "Stopped.", memory: str | None = None
+    stopped: Callable[[], str] = lambda: "Stopped.",
+    memory: str | None = None,
+    options: Iterable[Any] = (),
 ) -> Iterator[None]:
     """Turn errors of users into a line and exit code 2, and Ctrl-C into exit code 130.
 
     Args:
         stopped: Returns the line to print after Ctrl-C.
         memory: The option to try with a smaller value when there is too little memory.
+        options: Dataclasses of the options whose names get dashes where a message begins with one.
     """
     from fwnet.hardware import is_out_of_memory
 
     try:
         yield
     except (ValueError, OSError) as error:
-        say(f"Error: {one_line(error)}")
+        say(f"Error: {_with_dashes(one_line(error), options)}")
         raise typer.Exit(2) from error
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
@@ -281,6 +284,16 @@ def reported_errors(
     except KeyboardInterrupt as error:
         say(stopped())
         raise typer.Exit(130) from error
+
+
+def _with_dashes(message: str, options: Iterable[Any]) -> str:
+    """Return "--shard-rows must be …" for "shard_rows must be …" where there is such an option."""
+    name, _, rest = message.partition(" ")
+    flag = f"--{name}".replace("_", "-")
+    fields = [field for kind in options for field in dataclasses.fields(kind)]
+    flags = [field.metadata["flags"] or f"--{field.name}".replace("_", "-") for field in fields]
+    is_flag = flag in flags or any(flag in some for some in flags if isinstance(some, tuple))
+    return f"{flag} {rest}" if is_flag and rest.startswith(("must be", "needs")) else message
 
 
 def one_line(error: Exception) -> str:

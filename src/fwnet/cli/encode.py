@@ -51,6 +51,11 @@ become several. Local paths, and URLs that fsspec knows:
 There, rows that are not finite have NaN as code, and are counted in a warning.
 """
 
+COLUMNS_HELP = (
+    "Columns of .parquet files that make the signal: names or patterns, separated by commas, "
+    "such as 'a,b' or 'x*'."
+)
+
 
 @dataclass(frozen=True)
 class EncodeOptions:
@@ -111,8 +116,7 @@ class EncodeOptions:
     )
     columns: str | None = option(
         None,
-        "Columns of .parquet files that make the signal: names or patterns, separated by commas, "
-        "such as 'a,b' or 'x*'.",
+        COLUMNS_HELP,
         shown="all but those of --keep",
         metavar="NAMES",
     )
@@ -161,8 +165,15 @@ def _encode(
     """
     from fwnet.coding import encode_file, encode_folder
 
-    options |= {"columns": _names(columns), "keep": _names(keep)}
-    with reported_errors(lambda: STOPPED, "--shard-rows"), progress_bar() as progress:
+    with_model = options["model"] is not None
+    ball = "ball" if options["constraint"] == "lp" else "set"
+    has_dictionary = with_model or options["dictionary"] is not None
+    note = [] if has_dictionary else [f"no --dictionary: rows are projected on the {ball}"]
+    missing = [f"--{name}" for name in ("p", "radius") if options[name] is None]
+    options |= {"columns": names_in(columns), "keep": names_in(keep)}
+    with reported_errors(lambda: STOPPED, "--shard-rows", OPTIONS), progress_bar() as progress:
+        if len(missing) == 1 and not with_model and options["constraint"] != "simplex":
+            raise ValueError(f"{missing[0]} is missing (--p and --radius go together)")
         if output.endswith("/") or not Path(output).suffix:
             with chosen_engine(engine, address) as chosen:
                 report = encode_folder(
@@ -181,12 +192,13 @@ def _encode(
             if Path(data).is_dir():
                 raise ValueError(f"{data} is a folder: its codes go into a folder, got -o {output}")
             report = encode_file(data, output, **options, progress=progress)
-    _print_report(report)
+    _print_report(report, note)
     if report.certifies and report.rows_uncertified:
         say(f"Warning: {report.rows_uncertified:,} of {report.rows:,} rows are not certified.")
 
 
-def _names(text: str | None) -> list[str]:
+def names_in(text: str | None) -> list[str]:
+    """Return names that are separated by commas."""
     return [name for part in (text or "").split(",") if (name := part.strip())]
 
 
@@ -195,11 +207,12 @@ DATA = argument_parameter(
     str,
     "Signals, one per row: a .npy or .parquet file, a folder of them, or a pattern.",
 )
+OPTIONS = [EncodeOptions, EngineOptions]
 PARAMETERS = DATA | option_parameters(EncodeOptions) | option_parameters(EngineOptions)
 encode = with_parameters(_encode, "encode", PARAMETERS)
 
 
-def _print_report(report: "EncodeReport") -> None:
+def _print_report(report: "EncodeReport", note: list[str]) -> None:
     """Print what is certified, how close codes are, how long it took and where they are."""
     resumed = f", {report.rows_resumed:,} of them from before" if report.rows_resumed else ""
     files = f" in {report.files:,} files" if report.files > 1 else ""
@@ -213,6 +226,7 @@ def _print_report(report: "EncodeReport") -> None:
     lines = [
         f"{report.rows:,} rows{files}{resumed}",
         *(f"{count:,} {words}" for words, count in report.counts.items()),
+        *note,
         *([gaps] if report.certifies else []),
         *([error] if has_error else []),
         f"{report.seconds:.1f} s{speed}",

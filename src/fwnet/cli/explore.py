@@ -12,6 +12,7 @@ from fwnet.cli.command import (
     reported_errors,
     with_parameters,
 )
+from fwnet.cli.encode import COLUMNS_HELP, names_in
 from fwnet.progress import progress_bar
 from fwnet.restoration import option
 
@@ -23,7 +24,7 @@ the p and the radius that predict best, with the range that the data allow, and 
 
 With a dictionary of your own, learned from other rows than these:
 
-[bold]fwnet explore data.parquet --dictionary D.npy[/bold]
+[bold]fwnet explore data.parquet --columns 'x*' --dictionary D.npy[/bold]
 """
 
 
@@ -39,8 +40,11 @@ class ExploreOptions:
         flags=("--dictionary", "-d"),
     )
     save_dictionary: Path | None = option(
-        None, "Also write the dictionary to this .npy file.", shown="no file"
+        None,
+        "The .npy file for the dictionary.",
+        shown="explore-dictionary.npy beside explore.html; no file with --dictionary",
     )
+    columns: str | None = option(None, COLUMNS_HELP, shown="all", metavar="NAMES")
     components: int | None = option(
         None,
         "Atoms of a dictionary that is learned; not with --dictionary.",
@@ -59,29 +63,40 @@ class ExploreOptions:
 
 
 def _explore(
-    data: Path, output: Path, save_dictionary: Path | None, force: bool, **options: Any
+    data: Path,
+    output: Path,
+    save_dictionary: Path | None,
+    columns: str | None,
+    force: bool,
+    **options: Any,
 ) -> None:
     """Find the p and the radius that suit the rows of a file; write an HTML page."""
     import numpy as np
 
     from fwnet.coding import EncodeError
+    from fwnet.coding.array_files import open_rows
     from fwnet.explore import explore, recommendation, write_page
-    from fwnet.files import resolved, write_whole
+    from fwnet.files import resolved, why_not_writable, write_whole
 
-    with reported_errors():
+    with reported_errors(options=[ExploreOptions]):
+        if save_dictionary is None and options["dictionary"] is None:
+            save_dictionary = output.with_name(f"{output.stem}-dictionary.npy")
         for path, suffix in ((output, ".html"), (save_dictionary, ".npy")):
             if path is not None and path.suffix != suffix:
                 raise EncodeError(f"expected a file that ends in {suffix}, got {path}")
-            if path is not None and not path.parent.is_dir():
-                raise EncodeError(f"{path.parent} is not a folder")
+            if path is not None and (problem := why_not_writable(path)):
+                raise EncodeError(f"cannot write {path}: {problem}")
         inputs = [resolved(path) for path in (data, options["dictionary"]) if path is not None]
         if save_dictionary is not None and resolved(save_dictionary) in inputs:
             raise EncodeError(f"every file must have its own path, got {save_dictionary} twice")
         for path in (output, save_dictionary):
             if path is not None and path.exists() and not force:
                 raise EncodeError(f"{path} exists; overwrite it with --force")
+        open_rows(data, names_in(columns))  # a wrong file leaves no new folders
+        for path in filter(None, (output, save_dictionary)):
+            path.parent.mkdir(parents=True, exist_ok=True)
         with progress_bar() as progress:
-            found = explore(data, **options, progress=progress)
+            found = explore(data, columns=names_in(columns), **options, progress=progress)
         write_page(found, output, save_dictionary)
         written = []
         if save_dictionary is not None:

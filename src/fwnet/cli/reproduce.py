@@ -16,10 +16,13 @@ from fwnet.cli.command import Device, make_folder, print_lines, reported_errors,
 if TYPE_CHECKING:
     from fwnet.experiments import Experiment, Result
 
-TIMES = (
-    "With --quick, every experiment needs no data and 5 to 17 seconds of one CPU core. In full, "
-    "the tested networks trained for the hours above, in sum; choosing settings comes on top."
+QUICK = "With --quick, every experiment needs no data and 5 to 17 seconds of one CPU core."
+HOURS = (
+    "In full, the tested networks trained for the hours above, in sum; choosing settings comes on "
+    "top."
 )
+NO_HOURS = "The times in full are on the page of results of the documentation."
+QUICK_SHOWS = "This small version shows only that the code runs."
 NOTES = """
 [bold]fwnet reproduce synthetic-l1 --quick[/bold]    a small version, 5 to 17 s of one CPU core
 
@@ -119,7 +122,7 @@ def reproduce(
                 experiment = EXPERIMENTS[name]
                 result = experiment.run(Lab(runner, quick))
                 paths = experiment.write(result, output, "-quick" if quick else "")
-                _print_result(experiment, result, paths)
+                _print_result(experiment, result, paths, quick)
     if page:
         with reported_errors():
             write_whole(page, results_page(output))
@@ -130,7 +133,7 @@ def _list_experiments(output: Path) -> None:
     from fwnet.errors import FwnetError
     from fwnet.experiments import EXPERIMENTS, Result
 
-    table = Table.grid(padding=(0, 2))
+    table, timed = Table.grid(padding=(0, 2)), False
     for name, experiment in EXPERIMENTS.items():
         path = output / f"{name}.json"
         measured = ""
@@ -138,34 +141,33 @@ def _list_experiments(output: Path) -> None:
             try:
                 found = Result.load(path)
                 hours = found.training_hours.items()
+                timed |= bool(hours)
                 times = [f"{time:.2g} h of training on {name}" for name, time in hours]
                 measured = "; ".join(["", f"{len(found.rows)} figures measured", *times])
             except FwnetError:
                 measured = "; results unreadable"
         needs = f" (needs {', '.join(experiment.needs)})" if experiment.needs else ""
         table.add_row(Text(name, "bold", no_wrap=True), Text(experiment.title + needs + measured))
-    Console().print(table)
-    print_lines(["", TIMES])
+    Console().print(table, f"\n{QUICK} {HOURS if timed else NO_HOURS}", highlight=False)
 
 
-def _print_result(experiment: Experiment, result: Result, paths: list[Path]) -> None:
-    """Print the figures of an experiment beside those of the paper, and the verdicts."""
+def _print_result(experiment: Experiment, result: Result, paths: list[Path], quick: bool) -> None:
+    """Print the figures of an experiment beside those of the paper, and in full the verdicts."""
     console = Console()
-    table = Table("method", "setting", "quantity", "paper", "here", "spread")
-    table.title = experiment.title
+    figures = []
     for row in result.rows:
         setting = ", ".join(f"{key} = {rounded(value)}" for key, value in row.setting.items())
-        table.add_row(
-            row.method,
-            setting,
-            row.quantity,
-            "" if row.paper is None else f"{row.paper:g}",
-            f"{row.mean:.4g}",
-            "" if row.spread is None else f"± {row.spread:.2g}",
-        )
+        paper = "" if row.paper is None else f"{row.paper:g}"
+        spread = "" if row.spread is None else f"± {row.spread:.2g}"
+        figures.append((row.method, setting, row.quantity, paper, f"{row.mean:.4g}", spread))
+    heads = ("method", "setting", "quantity", "paper", "here", "spread")
+    used = [index for index in range(len(heads)) if any(one[index] for one in figures)]
+    table = Table(*(heads[index] for index in used), title=experiment.title)
+    for one in figures:
+        table.add_row(*(one[index] for index in used))
     console.print(table)
     verdicts = [str(verdict) for verdict in experiment.verdicts(result) if verdict.measured]
-    for line in [f"The paper: {experiment.paper_says}", *verdicts]:
+    for line in [f"The paper: {experiment.paper_says}", *([] if quick else verdicts)]:
         console.print(f"• {line}", highlight=False, markup=False)
     saved = " and ".join(str(path) for path in paths)
-    print_lines([f"Saved to {saved}."])
+    print_lines([f"Saved to {saved}.", *([QUICK_SHOWS] if quick else [])])

@@ -103,7 +103,7 @@ def read_dictionary(
         if dictionary.shape[1] == num_features and num_atoms in (None, len(dictionary)):
             hint = "; this is scikit-learn's (n_components, n_features): save its transpose"
         elif str(signals).endswith(".parquet"):
-            hint = "; --columns chooses the columns of the signal, --keep copies others"
+            hint = "; --columns chooses the columns of the signal"
         raise EncodeError(
             f"{path} must have shape (n, m) = ({num_features}, {num_atoms or 'm'}), where n is the "
             f"number of columns of {signals}, got {dictionary.shape}{hint}"

@@ -24,6 +24,9 @@ from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.sets import ConvexSet, LpBall, NonnegativeLpBall, Simplex
 from fwnet.solvers import Status
 from fwnet.version import __version__
+from fwnet.zoo import list_models
+
+LEAST_TOL = torch.finfo(torch.float64).eps  # gaps are computed in float64, and rounded
 
 # The sets of `fwnet encode --set`, by name: functions of p and radius.
 CONSTRAINTS: dict[str, Callable[[Any, Any], ConvexSet]] = {
@@ -149,7 +152,7 @@ def encode_file(
     check_alternatives(model, constraint, {**options, "certificates": certificates})
     _check_places(places, inputs)
     if keep and places[0].suffix != ".parquet":
-        raise EncodeError(f"columns are kept in .parquet files alone, got {places[0]}")
+        raise EncodeError(f"keep needs a .parquet output, got {places[0]}")
     chosen = choose_device(device)
     try:
         source = open_rows(Path(data), columns, keep)
@@ -207,6 +210,8 @@ def coder_maker(
     if model is None:
         convex_set = CONSTRAINTS[constraint](p, radius)
         check_tolerance("tol", tol)
+        if tol is not None and tol < LEAST_TOL:
+            raise EncodeError(f"tol must be at least {LEAST_TOL:.2g}, got {tol}")
         if dictionary is None:
             matrix = np.eye(source.num_columns, dtype=source.dtype)
         else:
@@ -214,6 +219,10 @@ def coder_maker(
             matrix = read_dictionary(Path(dictionary), source.path, columns, dtype)
         return partial(solver_coder, matrix, convex_set, tol)
     path = Path(model)
+    if not path.exists() and str(path) in [card.name for card in list_models()]:
+        raise EncodeError(
+            f"{path} is a network for images; encode needs a file that fwnet train coder wrote"
+        )
     network = load_model(path)
     if not isinstance(network, SignalModel):
         name = type(network).__name__
@@ -243,7 +252,9 @@ def _data_identity(source: RowFile, shard_rows: int, progress: ProgressCallback)
     if bad_count:
         raise EncodeError(
             f"{source.path} must be finite, got NaN, infinite or missing values in "
-            f"{bad_count} of {rows} rows, the first of them row {first_bad} (counted from 0)"
+            f"{bad_count} of {rows} rows, the first of them row {first_bad} (counted from 0); "
+            "remove or fill these rows, or write into a folder (-o codes/), where their codes "
+            "are NaN"
         )
     return {
         "data": digest.hexdigest(),

@@ -43,13 +43,13 @@ class ParquetRows(RowFile):
                 f"the columns of {path} must have different names, got {twice!r} twice"
             )
         names = _matching(columns, shown, path) or [n for n in shown if n not in self._keep]
-        self._columns = names
+        self.columns = names
         kinds = ("floating", "integer", "boolean", "decimal")
         for field in map(schema.field, names):
             if not any(getattr(pa.types, f"is_{kind}")(field.type) for kind in kinds):
                 raise EncodeError(
                     f"every column of {path} must hold numbers, got {field.type} in {field.name!r}"
-                    "; choose with --columns, carry with --keep"
+                    "; choose with --columns"
                 )
         self.num_columns = len(names)
         self.dtype = kept_dtype(all(pa.types.is_float32(schema.field(n).type) for n in names))
@@ -72,8 +72,8 @@ class ParquetRows(RowFile):
         target = pa.from_numpy_dtype(self.dtype)
         waiting: list[np.ndarray] = []
         count = 0
-        for batch in self._batches(start, self._columns):
-            columns = (batch.column(name).cast(target, safe=False) for name in self._columns)
+        for batch in self._batches(start, self.columns):
+            columns = (batch.column(name).cast(target, safe=False) for name in self.columns)
             # Missing values become NaN.
             fresh = np.stack([c.to_numpy(zero_copy_only=False) for c in columns], axis=1)
             while count + len(fresh) >= size:
@@ -84,7 +84,7 @@ class ParquetRows(RowFile):
         if count:
             yield np.concatenate(waiting)
 
-    def _batches(self, start: int, names: list[str]) -> Iterator[Any]:
+    def _batches(self, start: int, names: Sequence[str]) -> Iterator[Any]:
         """Yield columns of the rows from `start` in batches; groups before it are not read."""
         import pyarrow as pa
 

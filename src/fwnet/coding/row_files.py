@@ -2,7 +2,7 @@
 
 import tokenize
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,13 @@ class RowFile(ABC):
         path: The file.
         num_rows: Number of rows.
         num_columns: Number of columns.
+        columns: Names of the columns of a parquet file that make the signal.
         dtype: float32 if the file holds float32, float64 for every other number type.
     """
 
     num_rows: int
     num_columns: int
+    columns: Sequence[str] = ()
     dtype: np.dtype
 
     def __init__(self, path: Path | StoredFile) -> None:

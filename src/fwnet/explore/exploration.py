@@ -1,7 +1,7 @@
 """Code a sample of a file for a grid of p and radius, and learn the ball that suits it best."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,8 @@ class Exploration:
         normalized: Whether every signal was divided by its norm.
         cells: The map.
         learned: The ball that predicts held-out entries best.
+        columns: The columns as they were asked for; empty means all.
+        names: The columns of a parquet file that make the signal.
     """
 
     data: Path
@@ -81,6 +83,8 @@ class Exploration:
     normalized: bool
     cells: list[Cell]
     learned: LearnedBall
+    columns: Sequence[str] = ()
+    names: Sequence[str] = ()
 
     @property
     def recommended(self) -> Cell:
@@ -93,6 +97,7 @@ def explore(
     data: Path,
     dictionary: Path | None = None,
     *,
+    columns: Sequence[str] = (),
     components: int | None = None,
     normalize: bool | None = None,
     rows: int = 500,
@@ -105,6 +110,8 @@ def explore(
     Args:
         data: Signals, one per row: .npy or .parquet.
         dictionary: A .npy file with D, (n, m). Default: one is learned from half of the sample.
+        columns: Columns of a .parquet file that make the signal, as names or patterns such as
+            "x*". Default: all.
         components: m, if D is learned. Default: the number of columns.
         normalize: Whether to divide every signal by its norm. Default: if the norms differ by
             more than a factor of 4 (90th by 10th percentile).
@@ -114,12 +121,14 @@ def explore(
         progress: Called after every step.
     """
     check_integer("rows", rows, 8)
+    if components is not None:
+        check_integer("components", components)
     if dictionary is not None and components is not None:
         raise EncodeError(
             f"components is for a dictionary that is learned: expected none with {dictionary}, "
             f"got {components}"
         )
-    file, place = open_rows(data), choose_device(device)
+    file, place = open_rows(data, columns), choose_device(device)
     values, num_left_out = _sample(file, rows, seed)
     sample = torch.from_numpy(values).to(place)
     norms = np.quantile(sample.norm(dim=1).cpu(), (0.1, 0.9)).tolist()
@@ -147,6 +156,8 @@ def explore(
         normalized=normalize,
         cells=cells,
         learned=learned,
+        columns=columns,
+        names=file.columns,
     )
 
 

@@ -28,6 +28,9 @@ def recommendation(found: Exploration) -> list[str]:
         else "entries spread over many atoms"
     )
     lines = []
+    if found.names and not found.columns:
+        names = ", ".join(found.names[:3]) + (", …" if len(found.names) > 3 else "")
+        lines.append(f"The signals are made of all columns ({names}); choose some with --columns.")
     wide = [doubt for doubt in ball.doubts if "may be anything" in doubt]
     if ball.error >= ball.variance:
         lines.append(
@@ -66,14 +69,15 @@ def recommendation(found: Exploration) -> list[str]:
     lines += [f"Doubt: {doubt}." for doubt in others]
     if others and ball.error < ball.variance:
         lines.append(
-            "In spite of a doubt, this p and radius predict held-out entries best. But do not read "
-            "p as a property of the data (docs/learning_p.md, Doubts)."
+            "In spite of a doubt, this p and radius predict held-out entries best. Use them to "
+            "predict or denoise; do not report p as a property of the data."
         )
     sparse, best = (
         min(cells, key=lambda cell: cell.error)
         for cells in ([cell for cell in found.cells if cell.p == 1], found.cells)
     )
-    if ball.p >= 1.05 and sparse.error <= 1.1 * best.error and sparse.nonzeros < 0.5:
+    predicts = ball.error < ball.variance
+    if predicts and ball.p >= 1.05 and sparse.error <= 1.1 * best.error and sparse.nonzeros < 0.5:
         lines.append(
             f"p = 1 with radius {sparse.radius:.3g} is within 10 % of the best error and uses only "
             f"{sparse.nonzeros:.0%} of the atoms per signal: take it if you want sparse codes."
@@ -85,7 +89,7 @@ def recommendation(found: Exploration) -> list[str]:
 
 
 def write_page(found: Exploration, output: Path, saved: Path | None = None) -> None:
-    """Write the page, whole or not at all. `saved`: where the dictionary is saved."""
+    """Write the page, whole or not at all. `saved`: where a learned dictionary is saved."""
     n, m = found.dictionary.shape
     source = "given" if found.given else "learned from the other half of the sample"
     lead = (
@@ -166,18 +170,21 @@ def _table(found: Exploration) -> str:
 
 def _next(found: Exploration, saved: Path | None) -> str:
     ball, rows, parts = found.learned, found.data, []
-    dictionary = found.given or saved
-    if dictionary is None:
-        dictionary = Path("D.npy")
-        parts.append(
-            "<p>Run the same command again with these options, which keep the dictionary:</p>"
-            + _code(f"--save-dictionary {dictionary} --force")
-        )
+    columns = ["--columns", ",".join(found.columns)] if found.columns else []
+    if ball.error >= ball.variance:
+        count, atoms = min(2 * found.num_used, found.num_rows), found.dictionary.shape[1] // 2
+        command = ["fwnet", "explore", rows, *columns, "--rows", count]
+        command += ["--components", max(1, atoms), "-o", "again.html"]
+        given = f"without {html.escape(str(found.given))}, " if found.given else ""
+        more = "more rows or " if found.num_used < found.num_rows else ""
+        about = f"Try again {given}with {more}another number of atoms:"
+        return f"<p>{about}</p>{_code(shlex.join(map(str, command)))}"
+    dictionary = found.given or saved or Path("D.npy")
     if found.normalized or found.num_left_out:
-        rows = Path("prepared.npy")
+        rows, columns = Path("prepared.npy"), []
         parts.append(f"<p>Prepare the rows in Python:</p>{_code(_preparation(found, rows))}")
     options = ["--dictionary", dictionary, "--p", f"{ball.p:.4g}", "--radius", f"{ball.radius:.4g}"]
-    command = ["fwnet", "encode", rows, *options, "-o", "codes.npy"]
+    command = ["fwnet", "encode", rows, *columns, *options, "-o", "codes.npy"]
     parts.append(f"<p>Code all rows, with certificates:</p>{_code(shlex.join(map(str, command)))}")
     if found.normalized:
         restored = "codes = norms * np.load('codes.npy')"
@@ -189,7 +196,9 @@ def _preparation(found: Exploration, output: Path) -> str:
     """Return Python code that writes the rows as they were explored."""
     lines = ["import numpy as np"]
     if found.data.suffix == ".parquet":
-        lines += ["import pyarrow.parquet as pq", f"table = pq.read_table({str(found.data)!r})"]
+        names = f", columns={[*found.names]}" if found.columns else ""
+        table = f"table = pq.read_table({str(found.data)!r}{names})"
+        lines += ["import pyarrow.parquet as pq", table]
         lines += ["x = np.column_stack([column.to_numpy() for column in table.columns])"]
     else:
         lines += [f"x = np.load({str(found.data)!r})"]
