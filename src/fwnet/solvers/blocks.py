@@ -84,7 +84,8 @@ def solve_rows(
         groups = _groups(problem, method, bind)
         shared = bind(problem) if problem.same_for_all_rows and groups is None else None
     side_by_side = x.device.type == "cpu" and method.frees_python()
-    most_threads = max(1, math.isqrt(count * m // ENTRIES_PER_THREAD)) if side_by_side else 1
+    per_thread = ENTRIES_PER_THREAD * math.isqrt(method.block_size(problem))
+    most_threads = max(1, math.isqrt(count * m // per_thread)) if side_by_side else 1
     most_rows = _block_rows(problem, method, inner, x.device.type)
     size = _rows_per_block(count, most_rows, most_threads)
     done = [0] * -(-count // size)  # rows of each block
