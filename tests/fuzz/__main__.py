@@ -33,7 +33,9 @@ def main() -> int:
     parser.add_argument("--target", action="append", help="only this one; may be repeated")
     parser.add_argument("--seed", type=int, help="default: the time")
     parser.add_argument("--list", action="store_true", help="list the targets")
-    parser.add_argument("--sum", nargs="+", type=Path, metavar="FILE", help="results.jsonl")
+    parser.add_argument(
+        "--sum", nargs="+", type=Path, metavar="FILE", help="results.jsonl, or a record"
+    )
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     from tests.fuzz.targets import TARGETS
@@ -219,7 +221,7 @@ def summed(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
     """Return for each target how long it ran, and what each kind of case got, how often."""
     record: dict[str, dict[str, Any]] = {}
     for path in files:
-        for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        for line in _lines(path):
             if "skipped" in line:
                 continue
             one = record.setdefault(
@@ -231,6 +233,23 @@ def summed(files: Iterable[Path]) -> dict[str, dict[str, Any]]:
             add(one["kinds"], line["kinds"])
     return {name: {**one, "kinds": dict(sorted(one["kinds"].items()))}
             for name, one in sorted(record.items())}  # fmt: skip
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of results.jsonl, or those of a record of earlier rounds."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in text.splitlines()]
+    return [
+        {
+            "name": name,
+            "examples": one["cases"],
+            "seconds": 60 * one["minutes"],
+            "kinds": one["kinds"],
+            "failures": [{"times": one["failures"]}],
+        }
+        for name, one in json.loads(text).items()
+    ]
 
 
 def table(record: dict[str, dict[str, Any]], words: dict[str, str]) -> str:
