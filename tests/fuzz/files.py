@@ -521,6 +521,7 @@ def checkpoints(case: tuple) -> Tried:
         ([], [(1, None)], 0),
         ([], [(0, -math.inf)], 0),
         ([], [(0, {"\n\x02c": 1e300})], 4),
+        ([], [(35, ["1e999", "1e999"])], 0),
         ([Edit("cut short", 156, 0)], [], 8),  # codes that are finished, damaged later
     ],
     examples=12,

@@ -172,9 +172,9 @@ def _check_proofs(proofs: Store, ranges: list[RowRange], force: bool) -> None:
 
 def _checked_record(record: Any) -> dict[str, Any]:
     """Return the record of a range; raise unless it has what `CodeRange` writes."""
-    _ = int(record["rows"]), float(record["largest_gap"]), float(record["largest_norm_gap"])
-    _ = [int(count) for count in record["counts"].values()]
-    _, _ = map(float, record["sum_of_errors"])
+    _ = [int(0 + count) for count in (record["rows"], *record["counts"].values())]  # no texts
+    _, _ = (0.0 + number for number in record["sum_of_errors"])
+    _ = 0.0 + record["largest_gap"], 0.0 + record["largest_norm_gap"]
     if "first_bad_row" in record:
         _ = int(record["first_bad_row"]), int(record["counts"][BAD_WORDS])
     return dict(record)
