@@ -23,6 +23,7 @@ KEPT = 3  # cases of each failure
 FAILED = "failures"  # the kind under which they are counted
 ON_GPUS = ("pool_p-triton", "large")  # others are tested on a CPU
 STUCK = 300  # seconds after which a process that reports nothing is ended
+POLL = 0.2  # seconds between looks at it
 
 
 def main() -> int:
@@ -129,15 +130,18 @@ def _supervise(name: str, seconds: float, seed: int, folder: Path) -> dict[str, 
 
 
 def wait(process: subprocess.Popen[bytes], now: Path, seconds: float) -> int:
-    """Wait for a process; end it if it is stuck in one case."""
-    started = time.time()
+    """Wait for a process; end it if it is stuck in one case.
+
+    Seconds are those that this process was awake: a machine may sleep meanwhile.
+    """
+    in_all = in_case = 0.0
+    last = None
     while process.poll() is None:
-        time.sleep(0.2)
-        last = max(started, now.stat().st_mtime if now.exists() else 0)
-        if time.time() - last > STUCK:
-            process.kill()
-            return process.wait()
-        if time.time() - started > seconds + STUCK:
+        time.sleep(POLL)
+        case = now.stat().st_mtime_ns if now.exists() else None
+        in_all, in_case = in_all + POLL, in_case + POLL if case == last else 0.0
+        last = case
+        if in_case > STUCK or in_all > seconds + STUCK:
             process.kill()
     return process.wait()
 
