@@ -31,6 +31,10 @@ BAD_ARGUMENTS = {
     "keep or replace": (["--force", "--skip-existing"], "expected --force or --skip-existing, got"),
     "model is missing": (["--model", "no.safetensors"], "no.safetensors does not exist"),
     "model is unknown": (["--model", "nosuch"], "no model and no file is called 'nosuch'"),
+    "model is a folder": (
+        ["--model", "mynet"],
+        "mynet is a folder, and the model in it is mynet/model.safetensors",
+    ),
     "model is an image": (["--model", "photos/a.png"], "photos/a.png is not a model file of"),
 }
 
@@ -53,6 +57,8 @@ BAD_PLACES = {
     ),
     "camera raw": (["photos/../IMG.NEF", "out.png"], "photos/../IMG.NEF: camera raw files are not"),
     "no images": (["empty", "out"], "empty has no images in it"),
+    "a folder into itself": (["photos", "photos/"], "photos/ is the folder of the images: choose"),
+    "no output": (["photos", ""], "OUT is empty: expected a file or a folder"),
 }
 
 NO_MEMORY = {
@@ -145,7 +151,7 @@ class ImageCommandConformance:
         (folder / "photos" / "text.txt").write_text("no image, and not called one")
         result = self.run("photos", "out")
         assert result.exit_code == 0
-        assert result.stderr == "1 file skipped, not an image: text.txt.\n"
+        assert result.stderr == "1 file skipped, not named as an image: text.txt.\n"
         assert len(result.stdout.splitlines()) == 2
         found = sorted(path.as_posix() for path in Path("out").rglob("*") if path.is_file())
         assert found == ["out/a.png", "out/sub/b.jpg"]
@@ -164,6 +170,8 @@ class ImageCommandConformance:
 
     @pytest.mark.parametrize("case", BAD_ARGUMENTS)
     def test_bad_arguments(self, folder, case):
+        Path("mynet").mkdir()
+        shutil.copy("net.safetensors", "mynet/model.safetensors")
         arguments, line = BAD_ARGUMENTS[case]
         self.check_refusal(["photos/a.png", "out.png", *OPTIONS, *arguments], line)
 

@@ -100,6 +100,18 @@ class TestDenoise(FilesConformance):
             assert np.array_equal(crops[2], np.rot90(expected, -1 if "turned" in name else 0))
             assert not any(np.array_equal(crop, shown) for crop in crops[1:])
 
+    def test_previews_in_a_folder_are_not_named_as_results(self, folder):
+        Image.new("L", (40, 40), 9).save("photos/a.jpg")
+        Image.new("L", (40, 40), 9).save("photos/c.jpg")
+        result = self.run("photos", "strips", "--preview", "--sigma", 20)
+        assert result.exit_code == 0
+        assert sorted(str(path) for path in Path("strips").rglob("*.*")) == [
+            "strips/a.jpg-preview.png",
+            "strips/a.png-preview.png",
+            "strips/c-preview.png",
+            "strips/sub/b-preview.png",
+        ]
+
     @pytest.mark.parametrize("option", [["--compare"], ["--strength", "2"]])
     def test_a_preview_takes_no_strength_and_no_comparison(self, folder, option):
         arguments = ["photos/a.png", "strip.png", "--preview", *OPTIONS, *option]

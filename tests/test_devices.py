@@ -71,6 +71,6 @@ def test_a_device_that_is_not_here_is_named():
     with pytest.raises(hardware.FwnetError, match="unknown device 'nosuch': expected auto, cpu"):
         hardware.choose_device("nosuch")
     with pytest.raises(
-        hardware.FwnetError, match="no device cuda:99 is available here; the CPU is"
+        hardware.FwnetError, match="device cuda:99 is not available on this machine; cpu"
     ):
         hardware.choose_device("cuda:99")

@@ -44,7 +44,7 @@ def test_codes_and_a_summary(folder):
     mean = np.load("why.npy")["relative_error"].mean()
     assert lines[3] == f"relative error ‖x − Dz‖ / ‖x‖: {mean:.3g} (mean of the rows)"
     assert lines[4].endswith("rows per second")
-    assert lines[5] == "written to codes.npy"
+    assert lines[5] == "written to codes.npy and why.npy"
     assert np.load("codes.npy").shape == (40, 9)
     assert np.load("why.npy").shape == (40,)
 
@@ -156,8 +156,9 @@ BAD_INPUT = {
     "data has another suffix": (
         None,
         ["data.csv", "-o", "codes.npy"],
-        "expected a .npy or .parquet file, got data.csv; convert it with np.save('data.npy', "
-        "np.loadtxt('data.csv', delimiter=','))",
+        "expected a file that ends in .npy or .parquet, got data.csv; convert it with "
+        "np.save('data.npy', np.loadtxt('data.csv', delimiter=',', skiprows=0)) "
+        "(skiprows=1 if it has a header)",
     ),
     "a value is NaN": (
         lambda: save_with((17, 2), np.nan),

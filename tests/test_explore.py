@@ -73,7 +73,7 @@ def test_the_learned_ball_is_a_cell_of_the_map_and_has_its_row(found, tmp_path):
 
 def test_the_recommendation_says_what_was_learned(found):
     text = " ".join(recommendation(found))
-    assert f"Take p = {found.learned.p:.2f} and radius = {found.learned.radius:.3g}" in text
+    assert f"Take p = {found.learned.p:.4g} and radius = {found.learned.radius:.3g}" in text
     for doubt in found.learned.doubts:
         assert doubt in text or ("may be anything" in doubt and "Any ball in this range" in text)
     assert "For this dictionary the data allow p from" in text

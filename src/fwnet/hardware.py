@@ -24,7 +24,9 @@ def choose_device(device: str | torch.device | None = None) -> torch.device:
     except (RuntimeError, AssertionError, TypeError, ValueError, NotImplementedError) as error:
         kind = str(device).partition(":")[0]
         if kind in ("cuda", "mps"):
-            raise FwnetError(f"no device {device} is available here; the CPU is cpu") from error
+            raise FwnetError(
+                f"device {device} is not available on this machine; cpu always is"
+            ) from error
         raise FwnetError(
             f"unknown device {str(device)!r}: expected auto, cpu, cuda or mps"
         ) from error

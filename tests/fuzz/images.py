@@ -180,7 +180,8 @@ def check_line(error: FwnetError, path: Path) -> None:
             3 * [Edit("numbers at their limits", 586, 63244)]
             + [Edit("numbers at their limits", 13, 503)],
             10,
-        )
+        ),
+        ("TIFF, tiles.tif", [Edit("changed bytes", 20, 1849)], 20),  # claims 90 megapixels
     ],
     examples=60,
     needs=["fwnet.imaging.image_files", "tifffile", "imagecodecs"],

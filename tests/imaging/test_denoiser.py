@@ -341,7 +341,7 @@ def test_what_keeps_a_model_from_being_loaded_is_told(network, tmp_path):
     for name in (DEFAULT_MODELS[1], tmp_path / "mine.safetensors"):
         with pytest.raises(ValueError, match="unknown device 'nosuch': expected auto, cpu, cuda"):
             fwnet.load_model(name, device="nosuch")
-        with pytest.raises(ValueError, match="no device cuda:99 is available here"):
+        with pytest.raises(ValueError, match="device cuda:99 is not available on this machine"):
             fwnet.load_model(name, device="cuda:99")
     with pytest.raises(ModelFileError, match="no model and no file is called 'xxx"):
         fwnet.load_model("x" * 400)

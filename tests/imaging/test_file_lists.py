@@ -144,17 +144,17 @@ def lines(inputs):
 
 
 def test_files_that_are_no_images_are_listed(folder):
-    assert lines(["photos"]) == ["1 file skipped, not an image: notes.txt."]
+    assert lines(["photos"]) == ["1 file skipped, not named as an image: notes.txt."]
     assert lines(["x.png", "[1].png"]) == lines(["photos/*.jpg"]) == lines(["empty"]) == []
     for name in ("photos/a.xmp", "photos/Thumbs.db", "photos/.DS_Store", "photos/sub/film.mov"):
         Path(name).touch()
-    assert lines(["photos"]) == ["2 files skipped, not images: notes.txt, sub/film.mov."]
+    assert lines(["photos"]) == ["2 files skipped, not named as images: notes.txt, sub/film.mov."]
     Path("photos/1.CR2").touch()
     for index in range(7):
         Path(f"empty/{index}.txt").touch()
     assert lines(["photos", "empty"]) == [
-        "10 files skipped, not images: 1.CR2, notes.txt, sub/film.mov, 0.txt, 1.txt and 5 more "
-        "(camera raw files are not supported: export as TIFF or JPEG first)."
+        "10 files skipped, not named as images: 1.CR2, notes.txt, sub/film.mov, 0.txt, 1.txt and "
+        "5 more (camera raw files are not supported: export as TIFF or JPEG first)."
     ]
 
 

@@ -17,6 +17,7 @@ from fwnet.experiments.sequences import adding_problem
 from fwnet.models import (
     MLP,
     CodeClassifier,
+    ConvFWNet,
     FWNet,
     ModelFileError,
     create_model,
@@ -479,6 +480,17 @@ def test_files_that_hold_no_model(tmp_path):
     ):
         with pytest.raises(ModelFileError, match=message):
             load_model(path)
+
+
+def test_inputs_of_another_dtype_are_refused_and_autocast_is_not():
+    network, x = FWNet(5, 8, 2), torch.randn(3, 5, dtype=torch.float64)
+    with pytest.raises(TypeError, match=r"x must be float32, as the network is, got float64: conv"):
+        network(x)
+    assert network.double()(x).dtype == torch.float64
+    with torch.autocast("cpu", torch.bfloat16):
+        assert network.float()(x.float()).isfinite().all()
+    with pytest.raises(TypeError, match="x must be float32"):
+        ConvFWNet(2, 4)(torch.rand(1, 1, 8, 8, dtype=torch.float64))
 
 
 def test_files_that_were_tampered_with(tmp_path):

@@ -39,6 +39,17 @@ def network():
     return FWNet.from_dictionary(data().dictionary, 3, radius=5.0)
 
 
+def test_what_is_no_network_no_task_or_no_tensor_is_refused():
+    x, z = torch.randn(9, 6), torch.randn(9, 10)
+    task = CodeRegression(x, z)
+    with pytest.raises(TypeError, match=r"model must be a network of.*got Sequential"):
+        train(torch.nn.Sequential(torch.nn.Linear(6, 10)), task, CONFIG)
+    with pytest.raises(TypeError, match="task must be a task such as CodeRegression, got FWNet"):
+        train(network(), network(), CONFIG)
+    with pytest.raises(TypeError, match="targets must be a tensor, got ndarray: convert it with"):
+        CodeRegression(x, z.numpy())
+
+
 def task(validation=True):
     d = data()
     held = (d.test_signals, d.test_codes) if validation else ()

@@ -192,7 +192,8 @@ def _encode(
             if Path(data).is_dir():
                 raise ValueError(f"{data} is a folder: its codes go into a folder, got -o {output}")
             report = encode_file(data, output, **options, progress=progress)
-    _print_report(report, note)
+    written = [report.output, *([options["certificates"]] if options["certificates"] else [])]
+    _print_report(report, note, " and ".join(map(str, written)))
     if report.certifies and report.rows_uncertified:
         say(f"Warning: {report.rows_uncertified:,} of {report.rows:,} rows are not certified.")
 
@@ -212,7 +213,7 @@ PARAMETERS = DATA | option_parameters(EncodeOptions) | option_parameters(EngineO
 encode = with_parameters(_encode, "encode", PARAMETERS)
 
 
-def _print_report(report: "EncodeReport", note: list[str]) -> None:
+def _print_report(report: "EncodeReport", note: list[str], written: str) -> None:
     """Print what is certified, how close codes are, how long it took and where they are."""
     resumed = f", {report.rows_resumed:,} of them from before" if report.rows_resumed else ""
     files = f" in {report.files:,} files" if report.files > 1 else ""
@@ -230,6 +231,6 @@ def _print_report(report: "EncodeReport", note: list[str]) -> None:
         *([gaps] if report.certifies else []),
         *([error] if has_error else []),
         f"{report.seconds:.1f} s{speed}",
-        f"written to {report.output}",
+        f"written to {written}",
     ]
     print_lines(lines)

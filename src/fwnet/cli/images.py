@@ -112,6 +112,8 @@ def _restore(
         raise typer.BadParameter(
             f"OUT is missing: expected fwnet {kind.name} IN... OUT, got only {output}"
         )
+    if not output:
+        raise typer.BadParameter("OUT is empty: expected a file or a folder")
     if output in ("true", "false"):
         raise typer.BadParameter(
             f"OUT is {output}: options such as --force take no value; a folder of this name is "

@@ -13,6 +13,12 @@ from fwnet.coding.row_files import EncodeError, NpyRows, RowFile
 from fwnet.stores import StoredFile
 
 SUFFIXES = (".npy", ".parquet")
+# How NumPy reads other files of numbers.
+READERS = {
+    ".csv": "np.loadtxt({!r}, delimiter=',', skiprows=0)",
+    ".txt": "np.loadtxt({!r}, skiprows=0)",
+    ".npz": "np.load({!r})['x']",
+}
 
 
 def check_suffix(path: Path | StoredFile, suffixes: tuple[str, ...] = SUFFIXES) -> None:
@@ -21,6 +27,18 @@ def check_suffix(path: Path | StoredFile, suffixes: tuple[str, ...] = SUFFIXES) 
         raise EncodeError(f"expected a file that ends in {' or '.join(suffixes)}, got {path}")
     if path.suffix == ".parquet":
         import_parquet(path)
+
+
+def check_input(path: Path | StoredFile, suffixes: tuple[str, ...] = SUFFIXES) -> None:
+    """Do the same for a file to read; say how to convert it."""
+    if reader := READERS.get(path.suffix):
+        name = path.name.removesuffix(path.suffix) + ".npy"
+        header = "" if path.suffix == ".npz" else " (skiprows=1 if it has a header)"
+        raise EncodeError(
+            f"expected a file that ends in {' or '.join(suffixes)}, got {path}; "
+            f"convert it with np.save({name!r}, {reader.format(path.name)}){header}"
+        )
+    check_suffix(path, suffixes)
 
 
 def open_rows(
@@ -36,13 +54,7 @@ def open_rows(
     """
     if not path.suffix and not path.exists():  # meant as a folder
         raise EncodeError(f"{path} does not exist")
-    if path.suffix in (".csv", ".txt"):
-        numbers = f"np.loadtxt({path.name!r}, delimiter=',')"
-        raise EncodeError(
-            f"expected a .npy or .parquet file, got {path}; "
-            f"convert it with np.save({path.name.removesuffix(path.suffix) + '.npy'!r}, {numbers})"
-        )
-    check_suffix(path)
+    check_input(path)
     is_parquet = path.suffix == ".parquet"
     if not is_parquet and (columns or keep):
         raise EncodeError(f"columns have names in .parquet files alone, got {path}")
@@ -71,7 +83,7 @@ def count_rows(path: Path | StoredFile) -> int:
 
 def read_matrix(path: Path, dtype: np.dtype) -> np.ndarray:
     """Read a whole matrix from an npy file; raise unless it is finite in the dtype."""
-    check_suffix(path, (".npy",))
+    check_input(path, (".npy",))
     rows = open_rows(path)
     with np.errstate(over="ignore"):  # values that become infinite are refused below
         matrix = next(rows.shards(0, rows.num_rows)).astype(dtype)

@@ -147,7 +147,12 @@ def _weighted(pixels: np.ndarray, weights: Sequence[int], unit: int) -> np.ndarr
         raise ValueError(f"pixels must have shape (..., 3), got {pixels.shape}")
     is_float = pixels.dtype.kind == "f"
     wide = np.float64 if is_float else np.int64
-    red, green, blue = (weights[c] * pixels[..., c].astype(wide) for c in range(3))
-    total = red + green + blue
-    mean = total / unit if is_float else (total + unit // 2) // unit
-    return mean.astype(pixels.dtype)[..., None]
+    total = np.zeros(pixels.shape[:-1], wide)  # in place: images may be large
+    for channel, weight in enumerate(weights):
+        total += np.multiply(pixels[..., channel], weight, dtype=wide)
+    if is_float:
+        total /= unit
+    else:
+        total += unit // 2
+        total //= unit
+    return total.astype(pixels.dtype)[..., None]

@@ -41,7 +41,7 @@ def recommendation(found: Exploration) -> list[str]:
             lines.append("A dictionary from more rows (--rows), or of fewer atoms, may help.")
     else:
         lines.append(
-            f"Take p = {ball.p:.2f} and radius = {ball.radius:.3g}. These codes predict held-out "
+            f"Take p = {ball.p:.4g} and radius = {ball.radius:.3g}. These codes predict held-out "
             f"entries best and explain {explained:.0%} of their variance; they have {kind}."
         )
         closely = " Any ball in this range predicts about as well."
@@ -157,13 +157,14 @@ def _table(found: Exploration) -> str:
         here = p == found.learned.p
         best = found.recommended if here else best
         lines.append(
-            f"<tr{' style=font-weight:bold' * here}><td>{label_of(round(p, 2))}"
+            f"<tr{' style=font-weight:bold' * here}><td>{label_of(round(p, 3))}"
             f"<td>{best.radius:.3g}<td>{best.error:.3f}"
             f"<td>{best.nonzeros:.0%}<td>{best.binds:.0%}<td>{best.certified:.0%}"
         )
     about = (
-        "Bold: the p and the radius named above. Ball too small: the signals that no code in the "
-        "ball rebuilds exactly. That is meant to be so: the rest is treated as noise."
+        "Bold: the p and the radius named above. Held-out error: the mean squared error of "
+        "entries that were held out, divided by their variance. Ball too small: the signals that "
+        "no code in the ball rebuilds exactly. That is meant to be so: the rest counts as noise."
     )
     return f"<table>{''.join(lines)}</table><p>{about}</p>"
 

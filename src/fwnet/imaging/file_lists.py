@@ -119,7 +119,7 @@ def _skipped_line(skipped: list[Path]) -> str:
     more = len(skipped) - NAMES_SHOWN
     names += f" and {more} more" if more > 0 else ""
     hint = f" ({RAW_PROBLEM})" if any(map(is_raw_suffix, skipped)) else ""
-    kind = "not an image" if len(skipped) == 1 else "not images"
+    kind = "not named as an image" if len(skipped) == 1 else "not named as images"
     return f"{files_in_words(len(skipped))} skipped, {kind}: {names}{hint}."
 
 

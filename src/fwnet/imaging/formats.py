@@ -91,7 +91,10 @@ def is_writable_suffix(path: Path) -> bool:
 def check_suffix(path: Path) -> None:
     """Raise unless the suffix belongs to a format that images are written in."""
     if not is_writable_suffix(path):
-        raise ImageError(f"expected a name that ends in {', '.join(FORMATS)}, got {path}")
+        raise ImageError(
+            f"expected a name that ends in {', '.join(FORMATS)}, got {path}; "
+            f"a folder of that name is {path}/"
+        )
 
 
 def check_size(path: Path, width: int, height: int) -> None:

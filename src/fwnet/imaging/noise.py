@@ -4,8 +4,10 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
+from fwnet.hardware import one_thread
 from fwnet.imaging.pixels import as_unit_range, check_pixels
 
 # Fewest patches for each patch side. A gray image of 32 × 32 has 900, one of 64 × 64 about 3,600.
@@ -137,9 +139,7 @@ def _least_variance(patches: np.ndarray, noises: list[np.ndarray]) -> float:
     Only directions without image content count: their eigenvalues are no larger than those of
     noise. Without `noises`, return the eigenvalue itself. The first one, 0, belongs to the mean.
     """
-    covariance, *covariances = (
-        np.cov(rows, rowvar=False, dtype=np.float64) for rows in (patches, *noises)
-    )
+    covariance, *covariances = map(_covariance, (patches, *noises))
     values, directions = np.linalg.eigh(covariance)
     values, directions = values[1:], directions[:, 1:]
     least = max(float(values[0]), 0.0)
@@ -151,6 +151,17 @@ def _least_variance(patches: np.ndarray, noises: list[np.ndarray]) -> float:
     free = directions[:, values <= max(variance * largest, values[0])]
     seen = [np.linalg.eigvalsh(free.T @ covariance @ free)[0] for covariance in covariances]
     return least / float(np.mean(seen))
+
+
+def _covariance(rows: np.ndarray) -> np.ndarray:
+    """Return the covariance of the columns, in float64.
+
+    On one thread: NumPy's threads wait for each other much longer than this takes if the machine
+    does other work.
+    """
+    with one_thread():
+        covariance: np.ndarray = torch.from_numpy(rows).double().T.cov().numpy()
+    return covariance
 
 
 def _median_deviation(pixels: np.ndarray) -> float:

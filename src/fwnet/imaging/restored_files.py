@@ -1,5 +1,7 @@
 """`restore_files`: image files restored one by one, behind `fwnet denoise` and `fwnet upscale`."""
 
+import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +12,7 @@ import torch
 
 from fwnet.checks import check_integer
 from fwnet.engine import Engine, Lost
-from fwnet.files import remove_unfinished
+from fwnet.files import remove_unfinished, resolved
 from fwnet.imaging.file_lists import Job, files_in_words, is_file, list_jobs
 from fwnet.imaging.image_files import one_line
 from fwnet.imaging.one_file import FailedFile, RestoredFile, reported_memory, restore_file
@@ -89,7 +91,11 @@ def restore_files(
             raise ImageError("--compare is for paths, got a URL")
         jobs = list_stored_jobs(inputs, output)
     else:
+        if not force and not skip_existing:
+            _check_folders(inputs, output)
         jobs = list_jobs(inputs, output, compare=compare, warn=warn)
+        if asked.get("preview"):
+            jobs = _previews(jobs, output)
         remove_unfinished(path for job in jobs for path in (job.place, job.compared) if path)
     options = {"model": model, "tile": tile, **asked}
     if engine is not None and model is not None:
@@ -112,6 +118,29 @@ def restore_files(
     for index, job in enumerate(jobs):
         number = f" ({index + 1} of {len(jobs)})" if len(jobs) > 1 else ""
         yield _outcome(job, restorer, force, f"{job.source.name}{number}", progress)
+
+
+def _check_folders(inputs: Sequence[str], output: str) -> None:
+    """Raise before the first file if images would be replaced by their results."""
+    for text in inputs:
+        if os.path.isdir(text) and resolved(Path(text)) == resolved(Path(output)):  # noqa: PTH112
+            raise ImageError(
+                f"{output} is the folder of the images: choose another OUT; "
+                "--force would replace them"
+            )
+
+
+def _previews(jobs: Sequence[Job], output: str) -> list[Job]:
+    """Name previews in folders NAME-preview.png, as they are no results."""
+    count = Counter(job.place.with_suffix("") for job in jobs)
+
+    def named(job: Job) -> Job:
+        if job.place == Path(output):
+            return job
+        name = job.place.stem if count[job.place.with_suffix("")] == 1 else job.place.name
+        return replace(job, place=job.place.with_name(f"{name}-preview.png"))
+
+    return [named(job) for job in jobs]
 
 
 def _outcome(

@@ -111,6 +111,7 @@ class ImageModel(Model):
                 f"x must have shape (batch, {self.in_channels}, height, width), "
                 f"got {tuple(x.shape)}"
             )
+        self._check_dtype(x)
         return self._with_noise_level(self._planes(x), sigma)
 
     def _planes(self, x: Tensor) -> Tensor:

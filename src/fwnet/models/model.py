@@ -71,6 +71,20 @@ class Model(nn.Module, ABC):
                         setattr(module, name, value.float())
         return super().to(*arguments, **options)
 
+    def _check_dtype(self, x: Tensor) -> None:
+        """Raise unless x has the dtype of the matrices; autocast converts it."""
+        dtype = next((w.dtype for w in self.parameters() if w.ndim >= 2), x.dtype)
+        kind = x.device.type
+        if x.dtype == dtype or (
+            torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+        ):
+            return
+        expected, given = (str(one).removeprefix("torch.") for one in (dtype, x.dtype))
+        raise TypeError(
+            f"x must be {expected}, as the network is, got {given}: convert it with "
+            f"x.to(torch.{expected}), or the network with .to(torch.{given})"
+        )
+
     @property
     def num_parameters(self) -> int:
         """The number of learned numbers."""
@@ -152,6 +166,7 @@ class SignalModel(Model):
             raise ValueError(
                 f"x must have shape (batch, n) with n = {self.num_features}, got {tuple(x.shape)}"
             )
+        self._check_dtype(x)
 
 
 def _hub_model() -> Any:

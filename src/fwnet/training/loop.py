@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -56,7 +56,7 @@ class TrainingResult:
     [1, 2, 3]
     """
 
-    history: list[dict[str, Any]]
+    history: list[dict[str, Any]] = field(repr=False)
     seconds: float
     best_epoch: int | None
 
@@ -104,6 +104,12 @@ def train(
     >>> result.history[-1]["loss"] < result.history[0]["loss"], bool(net.p < 2)
     (True, True)
     """
+    for name, value, kind, words in (
+        ("model", model, Model, "a network of fwnet.models; others need a loop of their own"),
+        ("task", task, Task, "a task such as CodeRegression"),
+    ):
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must be {words}, got {type(value).__name__}")
     run = run or TrainingRun()
     processes = Processes(torch.device(run.device))
     rows = processes.rows(config.batch_size)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
+from fwnet.checks import check_tensor
 from fwnet.data import keyed_generator
 from fwnet.metrics import code_error, error_rate
 from fwnet.training.config import TrainingConfig
@@ -95,6 +96,9 @@ class Pairs(Task):
     validation_targets: Tensor | None = None
 
     def __post_init__(self) -> None:
+        for name in ("inputs", "targets", "validation_inputs", "validation_targets"):
+            if (part := getattr(self, name)) is not None:
+                check_tensor(name, part, floating_point=False)
         if len(self.inputs) != len(self.targets) or not len(self.inputs):
             raise ValueError(
                 f"expected a target for every input, got {len(self.inputs)} inputs, "
