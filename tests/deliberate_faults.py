@@ -495,8 +495,8 @@ FAULTS = [
     ),
     Fault(
         "data/images.py",
-        "(total + unit // 2) // unit",
-        "total // unit",
+        "total += unit // 2",
+        "total += 0",
         "tests/data/test_images.py::TestGray",
     ),
     Fault(

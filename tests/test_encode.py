@@ -326,8 +326,12 @@ def test_an_option_that_is_missing_or_no_number_prints_usage(folder):
     assert "--help)" in result.stderr
     result = encode(*DATA, options=["--p", "1.3"])
     assert result.exit_code == 2
-    assert result.stderr == "Error: --radius is missing (--p and --radius go together)\n"
+    assert result.stderr == "Error: expected p and radius, or a model, got no radius\n"
     assert encode(*DATA, options=[*OPTIONS, "--device", "tpu"]).exit_code == 2
+    result = encode(*DATA, options=["--set", "simplx", "--radius", "2"])
+    assert (
+        "set must be one of lp, nonnegative, simplex, got 'simplx'; did you mean" in result.stderr
+    )
 
 
 def test_ctrl_c_says_how_to_continue(folder, monkeypatch):

@@ -28,7 +28,9 @@ def check_tensor(name: str, value: Any, *, floating_point: bool = True) -> None:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return "; did you mean …?" with the known names that are similar; "" if there are none."""
-    near = difflib.get_close_matches(name, list(known), n=3)
+    known = list(known)
+    near = [one for one in known if len(name) > 2 and name in one][:3]
+    near = near or difflib.get_close_matches(name, known, n=3)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
@@ -46,12 +48,12 @@ def check_integer(name: str, value: Any, least: int = 1, most: int = LARGEST_INT
 
 
 def check_size(name: str, value: Any, least: int = 1) -> int:
-    """Do the same for the length of an axis, before memory is taken for it."""
+    """Return `value` as an int; raise unless it is a valid length of an axis (at most 10⁹)."""
     return check_integer(name, value, least, MOST_ENTRIES)
 
 
 def check_num_layers(value: Any, least: int = 1) -> int:
-    """Do the same for the number of layers of a network."""
+    """Return `value` as an int; raise unless it is a valid number of layers."""
     return check_integer("num_layers", value, least, MOST_LAYERS)
 
 

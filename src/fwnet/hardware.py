@@ -53,8 +53,8 @@ def full_precision() -> Iterator[None]:
 def one_thread() -> Iterator[None]:
     """Compute with one thread: for small matrices, and to time what a core does.
 
-    This is a matter of the thread of Python that asks for it alone. `torch.set_num_threads` is one
-    of the process, and after it torch may find wrong inverses (pytorch issue 142815).
+    It affects only the calling thread of Python. `torch.set_num_threads` affects the whole process,
+    and after it torch may find wrong inverses (pytorch issue 142815).
     """
     torch.get_num_threads()  # on its first use in a thread, torch sets the number itself
     with _openmp().limit(limits=1):

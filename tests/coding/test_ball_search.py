@@ -167,7 +167,7 @@ class TestLpCoder:
     def test_says_once_that_the_data_do_not_tell(self):
         x = np.random.default_rng(0).standard_normal((60, 10))
         _, dictionary, _ = planted(2.0, 1.0, n=10)
-        with pytest.warns(UnidentifiedWarning, match="the data do not tell") as caught:
+        with pytest.warns(UnidentifiedWarning, match="the data do not determine") as caught:
             coder = LpCoder(dictionary.T.numpy(), p=2.0, radius="learn").fit(x)
         assert len(caught) == 1
         assert coder.doubts_

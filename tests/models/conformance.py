@@ -54,6 +54,14 @@ class ModelConformance:
     def test_every_parameter_gets_a_gradient(self, x):
         check_gradients(self.make(), self.arguments(x))
 
+    def test_autocast_computes_about_the_same(self, x):
+        network = self.make()
+        expected = network(*self.arguments(x))
+        with torch.autocast("cpu", torch.bfloat16):
+            found = network(*self.arguments(x))
+        distance = (found.to(expected) - expected).norm() / expected.norm().clamp(min=1e-3)
+        assert distance < 0.1
+
     def test_gradients_agree_with_differences(self):
         network = self.make().double()
         x = self.inputs(2, seed=3).double().requires_grad_()

@@ -262,6 +262,13 @@ def test_watched_are_p_and_step_sizes():
     assert ConvLISTA(3, 4, threshold=0.02).watched()["threshold"] == pytest.approx([0.02] * 3)
 
 
+def test_p_of_1_needs_eps_of_0():
+    with pytest.raises(ValueError, match=r"eps must be 0 at p = 1, .* got eps = 0\.001"):
+        ConvFWNet(2, 8, p=1.0, learn_p=False)
+    codes = ConvFWNet(2, 8, p=1.0, learn_p=False, eps=0.0).encode(torch.rand(1, 1, 8, 8))
+    assert (codes != 0).any()
+
+
 def test_rounding_noise_in_black_areas_stays_small():
     """pool_p is homogeneous of degree 0: without eps it gives noise of any size the full radius."""
     black, noise = torch.zeros(1, 1, 16, 16), 1e-7 * normal(1, 1, 16, 16).float()

@@ -54,6 +54,8 @@ def test_the_gate_starts_as_the_constant_one_and_learns():
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ValueError, match=r"step_size must be in \(0, 1\), got 1.0"):
         FWCell(3, 7, step_size=1.0)
+    with pytest.raises(TypeError, match="radius must be a number, got a tensor"):
+        FWCell(3, 7, radius=torch.tensor(1.0, requires_grad=True))
     with pytest.raises(ValueError, match=r"length 3, got shape \(4, 5\)"):
         FWCell(3, 7)(torch.zeros(4, 5))
 

@@ -290,3 +290,13 @@ def test_unknown_sets_in_files_are_refused():
         fwnet.sets.set_from_config({"set": "Ball"})
     with pytest.raises(TypeError, match="a set in a file must be one of"):
         fwnet.sets.set_to_config(3)
+
+
+def test_sets_are_equal_if_their_arguments_are():
+    box = fwnet.Box(torch.zeros(3), torch.ones(3))
+    assert box == fwnet.Box(torch.zeros(3), [1.0, 1.0, 1.0])
+    assert box != fwnet.Box(torch.zeros(3), torch.full((3,), 2.0))
+    assert len({box, fwnet.Box(torch.zeros(3), torch.ones(3))}) == 1
+    assert fwnet.LpBall(torch.tensor(1.5)) == fwnet.LpBall(1.5) != fwnet.LpBall(1.5, 2.0)
+    assert len({fwnet.LpBall(torch.tensor(1.5)), fwnet.LpBall(torch.tensor(1.5))}) == 1
+    assert fwnet.LpBall(1.5) != fwnet.NonnegativeLpBall(1.5)

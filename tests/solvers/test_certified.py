@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Lasso, lars_path
 from threadpoolctl import ThreadpoolController
 
-from fwnet import LpBall, dual_exponent, solve
+from fwnet import (
+    Box,
+    KSupportBall,
+    LpBall,
+    NonnegativeLpBall,
+    Simplex,
+    dual_exponent,
+    solve,
+)
 from fwnet.solvers import CVX, Auto, Status, UncertifiedWarning, blocks
 from fwnet.solvers.problem import Constrained
 from fwnet.solvers.threads import for_each
@@ -31,6 +39,30 @@ def test_certified_at_every_p(p, radius):
     assert (solution.gap <= 1e-10 * 0.5 * x.square().sum(-1)).all()
     assert (solution.norm_gap <= 1e-8).all()
     assert (ball.gauge(solution.code) <= 1 + 1e-12).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_default_dtype_changes_nothing(dtype):
+    x, dictionary = (one.to(dtype) for one in paper(20))
+    sets = [LpBall(p, 2.5) for p in EXPONENTS]
+    sets += [Simplex(2.0), Box(-0.1, 0.2), NonnegativeLpBall(1.0, 2.5), KSupportBall(3, 2.0)]
+    before = [solve(x, dictionary, one).code for one in sets]
+    try:
+        torch.set_default_dtype(torch.float64)
+        after = [solve(x, dictionary, one).code for one in sets]
+    finally:
+        torch.set_default_dtype(torch.float32)
+    for one, other, convex_set in zip(before, after, sets, strict=True):
+        torch.testing.assert_close(one, other, msg=f"{convex_set}")
+
+
+@pytest.mark.parametrize("method", ["cvx", "pairwise-frank-wolfe", "coordinate-descent"])
+def test_methods_for_lp_balls_alone_name_the_set(method):
+    if method == "cvx":
+        pytest.importorskip("cvxpy")
+    x, dictionary = paper(2)
+    with pytest.raises((TypeError, ValueError), match=r"got Simplex\(total=1\.0, cap=None\)$"):
+        solve(x, dictionary, Simplex(), method=method)
 
 
 @pytest.mark.parametrize("p", EXPONENTS)

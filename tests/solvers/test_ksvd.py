@@ -117,7 +117,7 @@ def test_bad_input_is_refused():
         ({"num_rounds": 0}, "num_rounds must be an integer >= 1, got 0"),
         ({"batch_size": 0}, "batch_size must be an integer >= 1, got 0"),
         ({"dictionary": dictionary}, "num_atoms = 7 columns, got 15"),
-        ({"num_nonzeros": 9}, r"num_nonzeros must be in \[1, 7\], got 9"),
+        ({"num_nonzeros": 9}, "num_nonzeros must be an integer <= 7, got 9"),
         ({"num_nonzeros": None}, "expected num_nonzeros or noise"),
         ({"x": x[0]}, r"shape \(count, n\), got \(8,\)"),
         ({"x": x[:0]}, r"must not be empty, got shape \(0, 8\)"),

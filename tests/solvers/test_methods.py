@@ -215,7 +215,7 @@ def test_pairwise_steps_converge_where_plain_ones_zigzag():
     ("method", "p", "message"),
     [
         ("pairwise-frank-wolfe", 1.3, "p = 1 or p = inf"),
-        ("coordinate-descent", 1.3, "p must be 1 for coordinate descent"),
+        ("coordinate-descent", 1.3, "coordinate descent needs p = 1"),
         ("simplex", 1.3, "method must be one of auto"),
     ],
 )

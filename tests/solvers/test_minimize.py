@@ -149,6 +149,19 @@ def test_shapes_float32_and_a_callback_that_stops():
     assert f"{int(stopped.converged.sum())} of 6 converged" in repr(stopped)
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_inference_mode_changes_nothing(variant):
+    ball, target = fwnet.LpBall(1.0), torch.randn(3, 6, dtype=torch.float64)
+
+    def f(z):
+        return (z - target).square().sum(-1)
+
+    expected = minimize(f, ball, center(ball, 3, 6), variant=variant)
+    with torch.inference_mode():
+        found = minimize(f, ball, center(ball, 3, 6), variant=variant)
+    assert torch.equal(found.point, expected.point)
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [

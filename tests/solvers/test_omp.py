@@ -160,8 +160,9 @@ def test_a_gpu_gives_the_same(form):
     [
         ({}, "expected num_nonzeros or noise, got num_nonzeros=None, noise=None"),
         ({"num_nonzeros": 1, "noise": 1.0}, "expected num_nonzeros or noise"),
-        ({"num_nonzeros": 0}, r"num_nonzeros must be in \[1, 8\], got 0"),
-        ({"num_nonzeros": 9}, r"num_nonzeros must be in \[1, 8\], got 9"),
+        ({"num_nonzeros": 2.7}, "num_nonzeros must be an integer >= 1, got 2.7"),
+        ({"num_nonzeros": 0}, "num_nonzeros must be an integer >= 1, got 0"),
+        ({"num_nonzeros": 9}, "num_nonzeros must be an integer <= 8, got 9"),
         ({"noise": -1.0}, "noise must be >= 0, got -1.0"),
     ],
 )

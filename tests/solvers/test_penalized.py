@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import Lasso
 
 from fwnet import LpBall, solve
-from fwnet.solvers import solve_penalized
+from fwnet.solvers import UncertifiedWarning, solve_penalized
 from tests.solvers.problems import gaussian, objective
 
 
@@ -116,3 +116,11 @@ def test_refused():
         solve_penalized(x.numpy(), dictionary, 0.1)
     with pytest.raises(ValueError, match=r"needs p = 1, got p = 1\.5"):
         solve_penalized(x, dictionary, 0.1, 1.5, method="fista")
+
+
+def test_codes_that_are_not_certified_are_warned_of():
+    x, dictionary = gaussian(20)
+    with pytest.warns(UncertifiedWarning, match="codes are not certified"):
+        solution = solve_penalized(x, dictionary, 0.1, 1.3, tol=1e-30)
+    assert not solution.certified.all()
+    solve_penalized(x, dictionary, 0.1, 1.3, tol=1e-30, warn=False)  # warnings are errors

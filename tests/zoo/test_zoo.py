@@ -261,6 +261,8 @@ def test_an_unknown_name_suggests_similar_ones(folder):
     near = r"conv_fwnet_t3\.denoise_gray_s[25][05] or conv_fwnet_t3\.denoise_gray_s[25][05]"
     with pytest.raises(ModelFileError, match=f"_s20'; did you mean {near}.*lists all"):
         load_model("conv_fwnet_t3.denoise_gray_s20", folder=folder)
+    with pytest.raises(ModelFileError, match=r"did you mean conv_fwnet_t3\.denoise_gray_s25\?"):
+        load_model("gray_s25", folder=folder)
     with pytest.raises(ModelFileError, match=r"'x'; fwnet.list_models\(\), or fwnet models"):
         load_model("x", folder=folder)
     with pytest.raises(ModelFileError, match="no model is called 'x'"):

@@ -48,7 +48,7 @@ become several. Local paths, and URLs that fsspec knows:
 
 [bold]fwnet encode 'data/*.parquet' --keep id --p 1.3 --radius 5 -o codes/ --engine ray[/bold]
 
-There, rows that are not finite have NaN as code, and are counted in a warning.
+In a folder of codes, rows that are not finite have NaN as code, and are counted in a warning.
 """
 
 COLUMNS_HELP = (
@@ -169,11 +169,8 @@ def _encode(
     ball = "ball" if options["constraint"] == "lp" else "set"
     has_dictionary = with_model or options["dictionary"] is not None
     note = [] if has_dictionary else [f"no --dictionary: rows are projected on the {ball}"]
-    missing = [f"--{name}" for name in ("p", "radius") if options[name] is None]
     options |= {"columns": names_in(columns), "keep": names_in(keep)}
     with reported_errors(lambda: STOPPED, "--shard-rows", OPTIONS), progress_bar() as progress:
-        if len(missing) == 1 and not with_model and options["constraint"] != "simplex":
-            raise ValueError(f"{missing[0]} is missing (--p and --radius go together)")
         if output.endswith("/") or not Path(output).suffix:
             with chosen_engine(engine, address) as chosen:
                 report = encode_folder(

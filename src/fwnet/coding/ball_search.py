@@ -26,6 +26,7 @@ from fwnet.coding.learned_ball import (
 )
 from fwnet.functional import lp_norm
 from fwnet.hardware import widest_dtype
+from fwnet.progress import Progress, ProgressCallback, silent
 from fwnet.sets import LpBall
 from fwnet.solvers import solve
 from fwnet.solvers.arguments import checked_problem
@@ -324,7 +325,7 @@ def learn_ball(
     *,
     seed: int = 0,
     tol: float = CODE_TOL,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: ProgressCallback = silent,
 ) -> LearnedBall:
     """min_{p, c} Σ (x_i − (D z)_i)² over held-out entries i, z the code of the other entries.
 
@@ -337,7 +338,7 @@ def learn_ball(
         radius: Radius, or "learn".
         seed: Seed of the rows and folds.
         tol: Tolerance of the codes.
-        progress: Called with the number of steps done and the number of all steps.
+        progress: Called after every step.
 
     >>> import fwnet, torch
     >>> _ = torch.manual_seed(0)
@@ -359,19 +360,23 @@ def learn_ball(
     x, dictionary = (one.to(widest_dtype(one.device)) for one in (x[chosen], dictionary))
     checked_problem(x, dictionary, None)
     num_steps = len(inverses) + 3
+
+    def report(done: int) -> None:
+        progress(Progress("the best ball", done, num_steps))
+
     search = BallSearch(x, dictionary, folds, fixed, tol)
     for step, inverse in enumerate(inverses):
         search.best_radius(inverse, FINE_STEP, search.relative_radius() if step else None)
-        progress(step + 1, num_steps)
+        report(step + 1)
     if learn_p:
         search.best_radius(search.best_by_norms(), FINEST_STEP, 0.0)
     steps = EXPONENT_STEPS if learn_p else ()
     inverse, log_radius = search.refine(steps)
-    progress(num_steps - 2, num_steps)
+    report(num_steps - 2)
     error = float(search.least(inverse).mean())
 
     lows, highs = search.ends(inverse, log_radius, learn_p)
-    progress(num_steps - 1, num_steps)
+    report(num_steps - 1)
 
     # Noise moves the best ball away from the true one; twice the noise tells how far.
     noise = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x)
@@ -381,6 +386,6 @@ def learn_ball(
     for axis, (value, other) in enumerate(zip((inverse, log_radius), moved, strict=True)):
         ends = highs if value > other else lows
         ends[axis] += NOISE_FACTOR * (value - other)
-    progress(num_steps, num_steps)
+    report(num_steps)
 
     return search.conclude((lows[0], highs[0]), (lows[1], highs[1]), learn_p)

@@ -30,9 +30,9 @@ LEAST_TOL = torch.finfo(torch.float64).eps  # gaps are computed in float64, and 
 
 # The sets of `fwnet encode --set`, by name: functions of p and radius.
 CONSTRAINTS: dict[str, Callable[[Any, Any], ConvexSet]] = {
-    "lp": lambda p, radius: LpBall(float(p), float(radius)),
-    "nonnegative": lambda p, radius: NonnegativeLpBall(float(p), float(radius)),
-    "simplex": lambda _, radius: Simplex(float(radius)),
+    "lp": lambda p, radius: LpBall(p, radius),
+    "nonnegative": lambda p, radius: NonnegativeLpBall(p, radius),
+    "simplex": lambda _, radius: Simplex(radius),
 }
 
 
@@ -296,7 +296,7 @@ def check_alternatives(model: str | Path | None, constraint: str, options: dict[
         return
     missing = {"p", "radius"}.difference(given)
     if model is None and missing:
-        got = "neither" if len(missing) == 2 else f"only {given[0]}"
+        got = "neither" if len(missing) == 2 else f"no {missing.pop()}"
         raise EncodeError(f"expected p and radius, or a model, got {got}")
     if model is not None and given:
         raise EncodeError(

@@ -137,7 +137,7 @@ def note_learned_ball(estimator: Any, learned: LearnedBall) -> None:
         setattr(estimator, name, getattr(learned, name.rstrip("_")))
     if learned.doubts:
         warnings.warn(
-            f"the data do not tell the ball of the codes: {'; '.join(learned.doubts)}. p = "
+            f"the data do not determine p and the radius: {'; '.join(learned.doubts)}. p = "
             f"{learned.p:.3g} and radius = {learned.radius:.3g} predict held-out entries best",
             UnidentifiedWarning,
             stacklevel=3,

@@ -29,9 +29,9 @@ class LpCoder(CodeTransformer):
             convention, the transpose of the paper's (n, m) that `fwnet.solve` takes. None means
             the identity: the code is the nearest point of the set, exact to rounding.
         p: Exponent of the norm, in [1, ∞], or "learn".
-        radius: Bound on the norm of a code, > 0, or "learn". What is to be learned is chosen by
-            `fit` so that codes of some entries predict the others best (`learn_ball`). An
-            `UnidentifiedWarning` says if the data do not tell it.
+        radius: Bound on the norm of a code, > 0, or "learn". With "learn", `fit` hides some entries
+            of X and takes the value that predicts them best (`learn_ball`). An
+            `UnidentifiedWarning` says if the data do not determine it.
         convex_set: C, one of `fwnet.sets` such as `Simplex()`, instead of p and radius.
         tol: Tolerance of the certificate; see `fwnet.solve`.
         device: Where to compute. "auto" means CUDA if present, else the CPU; a tensor stays on its
@@ -41,8 +41,8 @@ class LpCoder(CodeTransformer):
 
     Attributes:
         components_: The dictionary, (n_components, n_features).
-        p_: The exponent, given or learned.
-        radius_: The radius, given or learned.
+        p_: The exponent, given or learned; not with a convex_set.
+        radius_: The radius, given or learned; not with a convex_set.
         p_interval_: If p or radius is learned, the p that the data allow, lowest and highest.
         radius_interval_: The same for the radius.
         doubts_: Reasons, in words, why p or radius may not be identified.
@@ -83,10 +83,11 @@ class LpCoder(CodeTransformer):
         return self
 
     def _choose_ball(self, X: np.ndarray, device: torch.device) -> None:
-        for name in LEARNED:
+        for name in ("p_", "radius_", *LEARNED):
             self.__dict__.pop(name, None)
         if LEARN not in (self.p, self.radius):
-            self.p_, self.radius_ = float(self.p), float(self.radius)
+            if self.convex_set is None:
+                self.p_, self.radius_ = float(self.p), float(self.radius)
             return
         if self._is_identity or self.convex_set is not None:
             raise ValueError(

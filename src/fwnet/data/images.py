@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -147,7 +148,7 @@ def _weighted(pixels: np.ndarray, weights: Sequence[int], unit: int) -> np.ndarr
         raise ValueError(f"pixels must have shape (..., 3), got {pixels.shape}")
     is_float = pixels.dtype.kind == "f"
     wide = np.float64 if is_float else np.int64
-    total = np.zeros(pixels.shape[:-1], wide)  # in place: images may be large
+    total: Any = np.zeros(pixels.shape[:-1], wide)  # in place: images may be large
     for channel, weight in enumerate(weights):
         total += np.multiply(pixels[..., channel], weight, dtype=wide)
     if is_float:
@@ -155,4 +156,5 @@ def _weighted(pixels: np.ndarray, weights: Sequence[int], unit: int) -> np.ndarr
     else:
         total += unit // 2
         total //= unit
-    return total.astype(pixels.dtype)[..., None]
+    found: np.ndarray = total.astype(pixels.dtype)[..., None]
+    return found

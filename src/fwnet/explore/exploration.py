@@ -1,7 +1,7 @@
 """Code a sample of a file for a grid of p and radius, and learn the ball that suits it best."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,7 @@ def explore(
     else:
         held = sample[: len(sample) // 2]
         atoms = _learned_dictionary(sample[len(sample) // 2 :], held, components, seed, progress)
-    learned = learn_ball(held, atoms, seed=seed, progress=_stage("the best ball", progress))
+    learned = learn_ball(held, atoms, seed=seed, progress=progress)
     cells = _map(held[:MAP_ROWS], atoms, learned, seed, progress)
     return Exploration(
         data=data,
@@ -211,7 +211,6 @@ def _map(
     folds = random_folds(x.shape[1], keyed_generator(seed, "folds")).to(x.device)
     search = BallSearch(x, dictionary, folds)
     variance = float(x.var(0, correction=0).mean()) or math.inf
-    report = _stage("the map", progress)
     center = learned.radius / 2.0 ** search.unit(1 / learned.p)
     exponents = sorted({*EXPONENTS, learned.p})
     cells = []
@@ -234,10 +233,5 @@ def _map(
                     float(solution.binds.double().mean()),
                 )
             )
-            report(len(cells), len(exponents) * len(RADIUS_FACTORS))
+            progress(Progress("the map", len(cells), len(exponents) * len(RADIUS_FACTORS)))
     return cells
-
-
-def _stage(name: str, progress: ProgressCallback) -> Callable[[int, int], None]:
-    """Return a callback of counts that reports a stage."""
-    return lambda done, total: progress(Progress(name, done, total))

@@ -54,7 +54,7 @@ class LCoD(CodingNetwork):
         """Return the codes, (batch, m), of signals x, (batch, n)."""
         b: Tensor = self.first(self._scaled(x))
         threshold = softplus(self.raw_threshold)
-        z = torch.zeros_like(b)
+        z = torch.zeros_like(soft_threshold(b, threshold))  # autocast makes b narrower
         for matrix in self._matrices():
             change = soft_threshold(b, threshold) - z
             k = change.abs().argmax(-1, keepdim=True)

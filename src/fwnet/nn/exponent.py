@@ -96,3 +96,11 @@ class _KeepWithin(torch.autograd.Function):
         (theta,) = ctx.saved_tensors
         outward = ((theta <= ctx.low) & (grad > 0)) | ((theta >= ctx.high) & (grad < 0))
         return torch.where(outward, 0.0, grad), None, None
+
+
+def check_eps_fits(eps: float, p: float) -> None:
+    """Raise for eps > 0 at p = 1, where the unit would be 0 everywhere."""
+    if eps > 0 and p == 1:
+        raise ValueError(
+            f"eps must be 0 at p = 1, where eps > 0 makes the unit 0 everywhere, got eps = {eps!r}"
+        )

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from fwnet.checks import check_number, check_size, check_tensor
 from fwnet.functional import check_radius, frank_wolfe_step, pool_excess
-from fwnet.nn.exponent import Exponent
+from fwnet.nn.exponent import Exponent, check_plain
 
 
 class FWCell(nn.Module):
@@ -57,6 +57,7 @@ class FWCell(nn.Module):
         check_size("input_size", input_size)
         check_size("hidden_size", hidden_size)
         check_radius(radius)
+        check_plain("radius", radius)
         check_number("step_size", step_size)
         if not 0 < step_size < 1:
             raise ValueError(f"step_size must be in (0, 1), got {step_size!r}")

@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from fwnet.functional import check_eps, check_radius, pool_excess
-from fwnet.nn.exponent import Exponent, check_plain
+from fwnet.nn.exponent import Exponent, check_eps_fits, check_plain
 
 
 class PoolP(Exponent):
@@ -41,8 +41,7 @@ class PoolP(Exponent):
         check_radius(radius)
         check_plain("radius", radius)
         check_eps(eps)
-        if eps > 0 and p == 1:
-            raise ValueError("eps must be 0 at p = 1, where eps > 0 makes the unit 0 everywhere")
+        check_eps_fits(eps, p)
         self.radius, self.dim, self.eps = float(radius), dim, float(eps)
 
     def forward(self, u: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch.nn.functional import relu
 
 from fwnet.checks import check_list, check_num_layers
 from fwnet.functional import check_eps, check_radius, frank_wolfe_step
-from fwnet.nn.exponent import Exponent, check_plain
+from fwnet.nn.exponent import Exponent, check_eps_fits, check_plain
 from fwnet.nn.step_sizes import StepSizes, harmonic_step_sizes
 
 Activation = Literal["pool_p", "relu", "shrink"]
@@ -97,6 +97,7 @@ class Unrolled(nn.Module):
         self.log_radii: nn.Parameter | None = None
         self.exponents = nn.ModuleList()
         if activation == "pool_p" and convex_set is None:
+            check_eps_fits(eps, p)
             count = num_layers if p_per_layer else 1
             self.exponents.extend(Exponent(p, learn_p=learn_p, bounds=bounds) for _ in range(count))
         if learn_radius and activation != "relu" and convex_set is None:

@@ -11,7 +11,7 @@ from fwnet.sets.convex_set import ConvexSet, as_tensor, contains_by_distance, wi
 from fwnet.sets.face import Face
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Box(ConvexSet):
     """{z : low ≤ z ≤ high}, with numbers or tensors (m,) as bounds.
 

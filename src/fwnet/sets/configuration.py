@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fwnet.sets.box import Box
-from fwnet.sets.convex_set import ConvexSet
+from fwnet.sets.convex_set import ConvexSet, plain
 from fwnet.sets.group_lp_ball import GroupLpBall
 from fwnet.sets.k_support_ball import KSupportBall
 from fwnet.sets.lp_ball import LpBall
@@ -42,7 +42,7 @@ def set_to_config(convex_set: ConvexSet) -> dict[str, Any]:
     fields = dataclasses.fields(convex_set)  # type: ignore[arg-type]
     return {
         "set": name,
-        **{field.name: _plain(getattr(convex_set, field.name)) for field in fields},
+        **{field.name: plain(getattr(convex_set, field.name)) for field in fields},
     }
 
 
@@ -61,9 +61,3 @@ def set_from_config(config: Mapping[str, Any]) -> ConvexSet:
         raise ValueError(f"set must be one of {', '.join(SETS)}, got {name!r}")
     convex_set: ConvexSet = SETS[name](**arguments)
     return convex_set
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return [_plain(part) for part in value] if isinstance(value, list | tuple | range) else value

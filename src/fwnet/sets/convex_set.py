@@ -1,7 +1,8 @@
 """The protocol of a convex set, which solvers use."""
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from dataclasses import fields, is_dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -33,6 +34,18 @@ class ConvexSet(Protocol):
     >>> solution.code.round(decimals=1), bool(solution.gap < 0.1)
     (tensor([[0.5000, 2.0000]], dtype=torch.float64), True)
     """
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are of one type and have the same arguments, tensors or not."""
+        this: Any = self
+        if this is other or type(this) is not type(other) or not is_dataclass(this):
+            return this is other
+        names = [one.name for one in fields(this)]
+        return all(plain(getattr(this, name)) == plain(getattr(other, name)) for name in names)
+
+    def __hash__(self) -> int:
+        """Return the same for all sets of a type: tensors have no hash by value."""
+        return hash(type(self)) if is_dataclass(self) else id(self)
 
     def lmo(self, u: Tensor) -> Tensor:
         """argmin_{s ∈ C} ⟨s, u⟩, the linear minimization oracle."""
@@ -84,6 +97,13 @@ def widened(y: Tensor) -> Tensor:
     """Return y in at least float32."""
     check_tensor("y", y)
     return y.to(torch.promote_types(y.dtype, torch.float32))
+
+
+def plain(value: Any) -> Any:
+    """Return a tensor, an array or a sequence as a list, also inside of others."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return [plain(part) for part in value] if isinstance(value, list | tuple | range) else value
 
 
 def as_tensor(values: float | Sequence[float] | Tensor) -> Tensor:

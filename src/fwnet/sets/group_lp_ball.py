@@ -1,6 +1,7 @@
 """The ball of a norm of norms: group sparsity."""
 
 import operator
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,7 @@ from fwnet.sets.convex_set import ConvexSet, widened
 from fwnet.sets.projection import project_lp
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GroupLpBall(ConvexSet):
     """{z : ‖(‖z_g‖_inner)_g‖_p ≤ radius}, with the groups g of entries.
 
@@ -55,7 +56,7 @@ class GroupLpBall(ConvexSet):
             entries = [operator.index(entry) for group in self.groups for entry in group]
         except TypeError as error:
             raise TypeError(f"groups must be lists of indices, got {self.groups!r}") from error
-        doubled = sorted({entry for entry in entries if entries.count(entry) > 1})
+        doubled = sorted(entry for entry, count in Counter(entries).items() if count > 1)
         if doubled:
             raise ValueError(f"groups must not overlap, got entry {doubled[0]} in several")
         if not entries or sorted(entries) != list(range(len(entries))):

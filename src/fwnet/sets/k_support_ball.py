@@ -16,7 +16,7 @@ ROOT_TOL = 1e4  # roundings; one more Newton step follows
 SMALLEST = 1e-30  # stands for 0 relative to the largest entry, so that quotients stay finite
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class KSupportBall(ConvexSet):
     """The convex hull of {z : ‖z‖_0 ≤ k, ‖z‖_2 ≤ radius}; k = 1 is the L1, k ≥ m the L2 ball.
 

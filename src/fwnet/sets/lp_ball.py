@@ -11,7 +11,7 @@ from fwnet.sets.convex_set import ConvexSet
 from fwnet.sets.projection import project_lp
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LpBall(ConvexSet):
     """{z : ‖z‖_p ≤ radius} for p in [1, ∞], both ends included.
 

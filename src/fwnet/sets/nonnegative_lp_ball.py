@@ -12,7 +12,7 @@ from fwnet.sets.face import Face
 from fwnet.sets.lp_ball import LpBall
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NonnegativeLpBall(ConvexSet):
     """{z ≥ 0 : ‖z‖_p ≤ radius} for p in [1, ∞], both ends included.
 

@@ -16,7 +16,7 @@ LANCZOS_STEPS = 200  # at most; where singular values are apart, 10 to 40
 LANCZOS_TOL = 1e-5  # of the residual; the singular value itself has about the square of it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SchattenBall(ConvexSet):
     """{Z : ‖σ(Z)‖_p ≤ radius} for matrices Z of the given shape with singular values σ(Z).
 

@@ -18,7 +18,7 @@ MOST_FULL = 0.999  # of the entries, for the first guess
 QUICK_STEPS = 12  # of these; for the others the bracket is made short
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Simplex(ConvexSet):
     """{z ≥ 0 : Σ z_i = total, z_i ≤ cap}; without a cap, the set of shares of a total.
 

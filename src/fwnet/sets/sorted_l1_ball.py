@@ -12,7 +12,7 @@ from fwnet.functional import check_radius, check_rows
 from fwnet.sets.convex_set import ConvexSet, as_tensor, widened
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SortedL1Ball(ConvexSet):
     """{z : Σ_i weight_i·|z|_(i) ≤ radius}, where |z|_(1) ≥ |z|_(2) ≥ … are the sorted magnitudes.
 

@@ -34,12 +34,16 @@ ADJOINT_TOL = 1e-11  # of the conjugate gradients, relative
 ADJOINT_STEPS = 5  # times m
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shifted(ConvexSet):
     """C − z₀."""
 
     base: ConvexSet
     origin: Tensor  # z₀, (m,)
+
+    def __repr__(self) -> str:
+        """Return the name that the user knows."""
+        return repr(self.base)
 
     def lmo(self, u: Tensor) -> Tensor:
         """Return the oracle of C, shifted."""

@@ -79,8 +79,8 @@ def solve(
         weights: Weights ≥ 0 of the entries of x, (n,) or (…, n). The objective is then
             ½ Σ weight_i·(x_i − (Dz)_i)². Booleans are a mask: entries of x where it is False are
             treated as missing and may be NaN.
-        start: Initial codes, (…, m), for "admm", "ista", "fista" and for sets other
-            than Lp balls. Other methods ignore them.
+        start: Initial codes, (…, m), for "admm", "ista", "fista", "projected-gradient" and for
+            sets other than Lp balls. Other methods ignore them.
         max_steps: The largest number of steps per row (default: the method's own limit).
         time_limit: The largest number of seconds (default: none). Unfinished rows have the status
             TIME_LIMIT.
@@ -89,10 +89,9 @@ def solve(
         warn: Whether an `UncertifiedWarning` says how many codes of method "auto" are not
             certified, other than by a limit that was given here, and what to do.
 
-    If x, dictionary, or p, radius and other tensors of the set require gradients, the code is
-    differentiable in them (once),
-    through the optimality conditions. Codes that are not optimal, and codes of rows that are not
-    finite, have the gradient 0. Weights have no gradient.
+    The code is differentiable (once) in x, the dictionary and the tensors of the set, such as p and
+    radius, through the optimality conditions. Codes that are not optimal, and codes of rows that
+    are not finite, have the gradient 0. Weights have no gradient.
 
     >>> import fwnet, torch
     >>> D = torch.nn.functional.normalize(torch.randn(50, 100), dim=0)
@@ -136,7 +135,7 @@ def solve(
             solution = solve_in_its_precision(other, rows, chosen, tol, limits)
             solution = finished_solution(solution, origin)
     if warn and automatic:
-        _warn_of_uncertified(solution, step_limit=max_steps is None)
+        warn_of_uncertified(solution, step_limit=max_steps is None)
     if _asks_gradient(x, dictionary, convex_set):
         if isinstance(convex_set, LpBall):
             ball = LpBall(solved_exponent(problem.exponent), problem.radius)
@@ -148,7 +147,8 @@ def solve(
     return solution.reshape(x.shape[:-1])
 
 
-def _warn_of_uncertified(solution: Solution, step_limit: bool) -> None:
+def warn_of_uncertified(solution: Solution, step_limit: bool) -> None:
+    """Warn the caller of the caller of codes that are not certified, by no limit of the user."""
     if solution.certified.all():
         return
     reasons = [Status.OPTIMAL, Status.STALLED, *([Status.STEP_LIMIT] if step_limit else [])]

@@ -53,7 +53,8 @@ class CoordinateDescent(BindableMethod):
         assert isinstance(problem, Constrained | Penalized)
         p = problem.exponent
         if p != 1:
-            raise ValueError(f"p must be 1 for coordinate descent (an L1 norm), got {p}")
+            got = getattr(problem, "convex_set", f"p = {p}")
+            raise ValueError(f"coordinate descent needs p = 1 (an L1 norm), got {got}")
         if problem.factors is not None:
             raise ValueError("weights must have shape (n,) for coordinate descent, got (…, n)")
         return _Coordinates(problem, tol)

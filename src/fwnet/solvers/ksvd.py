@@ -130,7 +130,7 @@ def _improve(
     if exact:
         # The eigenvectors of EᵀE: n × n, however many samples there are.
         atom = torch.linalg.eigh(left.T @ left).eigenvectors[:, -1]
-        atom = atom * torch.where(atom @ atoms[j] < 0, -1.0, 1.0)
+        atom = -atom if atom @ atoms[j] < 0 else atom
     else:
         atom = normalize(code[users, j] @ left, dim=0)
     if not atom.any():

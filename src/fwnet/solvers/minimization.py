@@ -317,8 +317,8 @@ def _divisor(value: Tensor) -> Tensor:
 
 def _evaluate(f: Callable[[Tensor], Tensor], z: Tensor) -> tuple[Tensor, Tensor]:
     """Return f(z) and its gradient, row by row."""
-    with torch.enable_grad():
-        point = z.detach().requires_grad_()
+    with torch.inference_mode(False), torch.enable_grad():
+        point = z.detach().clone().requires_grad_()
         value = f(point)
         if not isinstance(value, Tensor) or value.shape != z.shape[:1]:
             got = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag, pad
 
-from fwnet.checks import check_number
+from fwnet.checks import check_integer, check_number
 from fwnet.solvers.arguments import checked_problem
 from fwnet.solvers.rows import RowState
 
@@ -53,10 +53,7 @@ def omp(
         )
     n, m = dictionary.shape
     if num_nonzeros is not None:
-        check_number("num_nonzeros", num_nonzeros)
-        if not 1 <= num_nonzeros <= min(n, m):
-            raise ValueError(f"num_nonzeros must be in [1, {min(n, m)}], got {num_nonzeros!r}")
-        num_nonzeros = int(num_nonzeros)
+        num_nonzeros = check_integer("num_nonzeros", num_nonzeros, most=min(n, m))
     if noise is not None:
         check_number("noise", noise)
         if not noise >= 0:

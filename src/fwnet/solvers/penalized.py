@@ -30,7 +30,7 @@ from fwnet.solvers.arguments import (
 )
 from fwnet.solvers.auto import Auto
 from fwnet.solvers.blocks import solve_in_its_precision, solve_rows
-from fwnet.solvers.certified import checked_method
+from fwnet.solvers.certified import checked_method, warn_of_uncertified
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.loop import BindableMethod, Limits, Progress
@@ -55,12 +55,13 @@ def solve_penalized(
     max_steps: int | None = None,
     time_limit: float | None = None,
     callback: Callable[[Progress], bool | None] | None = None,
+    warn: bool = True,
 ) -> Solution:
     """min_z ½‖x − Dz‖² + penalty·‖z‖_p for every row of x, each code with its certificate.
 
-    The arguments are those of `solve`. A step of "auto" is one radius per row. "ista", "fista",
-    "admm" and "coordinate-descent" support p = 1 only. All optimal codes have the same norm here,
-    so norm_gap is NaN. The codes have no gradients.
+    The arguments are those of `solve`, without `start`. A step of "auto" is one radius per row.
+    "ista", "fista", "admm" and "coordinate-descent" support p = 1 only. All optimal codes have the
+    same norm here, so norm_gap is NaN. The codes have no gradients.
 
     >>> import fwnet, torch
     >>> D = torch.nn.functional.normalize(torch.randn(20, 40, dtype=torch.float64), dim=0)
@@ -92,6 +93,8 @@ def solve_penalized(
         if chosen.wants_float64(problem):
             problem, rows = problem.to(torch.float64), rows.double()
         solution = solve_rows(problem, rows, chosen, tol, limits, x.dtype)
+    if warn and isinstance(chosen, RadiusSearch):
+        warn_of_uncertified(solution, step_limit=max_steps is None)
     unknown = torch.full_like(solution.gap, torch.nan)
     return dataclasses.replace(solution, norm_gap=unknown).reshape(x.shape[:-1])
 
@@ -162,7 +165,9 @@ class _Radii:
         excess = _excess(problem, residual)
         above = excess > 0
         moved = torch.where(above, 1.0, -1.0).to(low)
-        again = torch.where(moved == state.moved, 0.5, 1.0)  # an end that stays twice counts half
+        again = torch.where(moved == state.moved, 0.5, 1.0).to(
+            low
+        )  # an end that stays twice counts half
         return RadiusState(
             problem,
             state.x,

@@ -126,7 +126,7 @@ class PrimalNewton:
             d = self._direct_step(state, None if self.direct else torch.float32)
         else:
             d = self._iterative_step(state, index)
-        along = torch.where(state.binds, 0.0, 1.0)
+        along = (~state.binds).to(d)
         d = d - along * state.target.white.analyze(state.target.white.synthesize(d))
         moved = self._placed(self._search(state, d, direct))
         if self.direct or index + 1 < (MOST_STEPS if direct else len(CONJUGATE_STEPS)):

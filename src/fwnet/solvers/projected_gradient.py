@@ -203,7 +203,7 @@ class _Accelerated:
         z = problem.convex_set.project(s)
         face = problem.convex_set.face(s, z)
         assert face is not None
-        share = face.free.sum(-1, keepdim=True) / min(problem.dictionary.shape)
+        share = face.free.sum(-1, keepdim=True).to(s) / min(problem.dictionary.shape)
         usual = default_spring(_of_scale_1(problem.white, s.dtype))
         fitted = usual * (1 - share).clamp(min=SOFTEST)
         return torch.addcmul(z, s - z, spring / fitted), fitted
