@@ -131,7 +131,7 @@ def test_a_stopped_run_continues_and_repeats_nothing(folder, monkeypatch, count)
     monkeypatch.setattr(
         CodeRange, "__call__", lambda self, part: done.append(part.name) or call(self, part)
     )
-    with pytest.raises(EncodeError, match="unfinished encoding: continue it with --resume"):
+    with pytest.raises(EncodeError, match="is unfinished: --resume continues it, --force starts over"):
         encode_folder("data", "codes", **options)
     report = encode_folder("data", "codes", resume=True, **options)
     # The item at which the engine stopped was coded, and is not repeated either.
@@ -276,7 +276,7 @@ def test_a_run_continues_with_the_same_inputs_alone(folder, prepare, options, me
 
 def test_force_removes_what_an_earlier_run_wrote(folder):
     encode_folder("data", "codes", shard_rows=5, **SETTINGS)
-    with pytest.raises(EncodeError, match="holds a complete encoding"):
+    with pytest.raises(EncodeError, match="is complete: --resume repairs it"):
         encode_folder("data", "codes", **SETTINGS)
     encode_folder("data", "codes", force=True, **SETTINGS)
     assert {*contents(folder / "codes")} == {"a.npy", "b.npy", "more/a.npy", "_manifest.json"}

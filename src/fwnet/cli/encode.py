@@ -29,7 +29,7 @@ NOTES = """
 The duality gap is an upper bound on how far ½‖x − Dz‖² is above its minimum. If several codes \
 are optimal, the one of least norm is wanted. Codes that are not certified are counted in a warning.
 
-[bold]fwnet encode spectra.npy --dictionary D.npy --set simplex --radius 1 -o shares.npy[/bold]
+[bold]fwnet encode spectra.npy -d D.npy --set simplex --radius 1 -o shares.npy[/bold]
 
 The data may be larger than memory. Unfinished codes are kept in the folder codes.npy.parts; \
 codes.npy appears when it is complete. A run that was stopped, even killed, continues with \
@@ -46,7 +46,7 @@ those of --columns; --keep carries others along.
 Many files become a folder of files with the same names; those with more than --shard-rows rows \
 become several. Local paths, and URLs that fsspec knows:
 
-[bold]fwnet encode 'data/*.parquet' --keep id --p 1.3 --radius 5 -o codes/ --engine ray[/bold]
+[bold]fwnet encode 'data/*.parquet' --p 1.3 --radius 5 -o codes/ --engine ray[/bold]
 
 In a folder of codes, rows that are not finite have NaN as code, and are counted in a warning.
 """
@@ -138,7 +138,10 @@ class EncodeOptions:
         flags=("--strict",),
     )
     resume: bool = option(
-        False, "Continue a stopped run; start one if there is none.", flags=("--resume",)
+        False,
+        "Continue a stopped run; start one if there is none. A single file that is complete needs "
+        "--force.",
+        flags=("--resume",),
     )
     force: bool = option(
         False,

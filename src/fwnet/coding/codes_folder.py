@@ -81,10 +81,12 @@ class CodesFolder:
             check_same(self.store, found["identity"], identity)
             return
         if found and not force:
-            state = "a complete encoding" if "records" in found else "an unfinished encoding"
-            raise EncodeError(
-                f"{self.store} holds {state}: continue it with --resume, or start over with --force"
+            complete, unfinished = (
+                "complete: --resume repairs it",
+                "unfinished: --resume continues it",
             )
+            state = complete if "records" in found else unfinished
+            raise EncodeError(f"the encoding in {self.store} is {state}, --force starts over")
         if proofs is not None:
             _check_proofs(proofs, ranges, force)
         for name in found["names"] if found else ():
