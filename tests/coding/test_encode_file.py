@@ -9,7 +9,7 @@ import torch
 
 from fwnet import FWNet, LpBall, solve
 from fwnet.coding import EncodeError, encode_file
-from fwnet.solvers import Progress, Status
+from fwnet.solvers import SolveProgress, Status
 
 P, RADIUS, ROWS, SHARD = 1.3, 2.0, 50, 16  # 4 shards, the last of 2 rows
 
@@ -458,7 +458,7 @@ def test_progress_has_every_stage_and_never_goes_back(folder):
 def test_progress_keeps_the_most_rows_that_were_done(folder, monkeypatch):
     def back_and_forth(x, *arguments, callback, **options):
         for rows_done in (0, 2, 1, 2):
-            callback(Progress(0, rows_done, len(x), 0.0))
+            callback(SolveProgress(0, rows_done, len(x), 0.0))
         return solve(x, *arguments, **options)
 
     monkeypatch.setattr("fwnet.coding.row_coders.solve", back_and_forth)

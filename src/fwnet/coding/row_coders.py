@@ -16,7 +16,7 @@ from fwnet.coding.chunks import to_tensor
 from fwnet.coding.row_files import EncodeError
 from fwnet.models import SignalModel
 from fwnet.sets import ConvexSet
-from fwnet.solvers import Progress, Status, solve
+from fwnet.solvers import SolveProgress, Status, solve
 
 # Stored for every row in addition to its code; the words of a status are `Status(code).words`.
 CERTIFICATE = np.dtype(
@@ -118,7 +118,7 @@ def solver_coder(
     def code(rows: np.ndarray, progress: CountRows) -> tuple[np.ndarray, np.ndarray]:
         most = 0
 
-        def report(step: Progress) -> None:
+        def report(step: SolveProgress) -> None:
             nonlocal most
             # rows_done falls when rows are solved again in higher precision.
             most = max(most, step.rows_done)

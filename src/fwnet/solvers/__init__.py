@@ -6,7 +6,7 @@ from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.frank_wolfe import FrankWolfe, Harmonic, PairwiseFrankWolfe, ShortStep
 from fwnet.solvers.ksvd import KSVD, ksvd
-from fwnet.solvers.loop import Progress
+from fwnet.solvers.loop import SolveProgress
 from fwnet.solvers.minimization import MinimizeProgress, Minimum, minimize
 from fwnet.solvers.omp import omp
 from fwnet.solvers.penalized import solve_penalized
@@ -29,10 +29,10 @@ __all__ = [
     "MinimizeProgress",
     "Minimum",
     "PairwiseFrankWolfe",
-    "Progress",
     "ProjectedGradient",
     "ShortStep",
     "Solution",
+    "SolveProgress",
     "Status",
     "UncertifiedWarning",
     "ksvd",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fwnet.checks import check_integer, check_number, check_tensor, check_tolerance
-from fwnet.solvers.loop import BindableMethod, Limits, Progress
+from fwnet.solvers.loop import BindableMethod, Limits, SolveProgress
 
 TOL = {torch.float64: 1e-10, torch.float32: 1e-6}
 
@@ -88,7 +88,7 @@ def checked_limits(
     method: BindableMethod,
     max_steps: int | None,
     time_limit: float | None,
-    callback: Callable[[Progress], bool | None] | None,
+    callback: Callable[[SolveProgress], bool | None] | None,
 ) -> Limits:
     """Return the limits of the loop; the time limit starts now."""
     if time_limit is not None:
@@ -104,11 +104,11 @@ def checked_limits(
     )
 
 
-def _lasting(callback: Callable[[Progress], bool | None]) -> Callable[[Progress], bool]:
+def _lasting(callback: Callable[[SolveProgress], bool | None]) -> Callable[[SolveProgress], bool]:
     """Return a callback that, once it returned True, stops every later block of rows too."""
     stopped = False
 
-    def call(progress: Progress) -> bool:
+    def call(progress: SolveProgress) -> bool:
         nonlocal stopped
         stopped = stopped or bool(callback(progress))
         return stopped

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fwnet.solvers.auto import NORM_TOL, Auto, NonnegativeNewton, solved_exponent
 from fwnet.solvers.groups import Groups, orthogonal_groups
-from fwnet.solvers.loop import BindableMethod, Limits, Method, Outcome, Progress, iterate
+from fwnet.solvers.loop import BindableMethod, Limits, Method, Outcome, SolveProgress, iterate
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.solution import Solution, Status
 from fwnet.solvers.threads import for_each, threads_for
@@ -95,12 +95,12 @@ def solve_rows(
         return groups.search(x, limits) if groups else iterate(shared or bind(some), x, limits)
 
     def solve_block(number: int) -> None:
-        def report(progress: Progress) -> bool | None:
+        def report(progress: SolveProgress) -> bool | None:
             assert limits.callback is not None
             with one_at_a_time:
                 done[number] = progress.rows_done
                 seconds = time.monotonic() - start
-                return limits.callback(Progress(progress.step, sum(done), count, seconds))
+                return limits.callback(SolveProgress(progress.step, sum(done), count, seconds))
 
         own = limits if limits.callback is None else dataclasses.replace(limits, callback=report)
         rows = slice(number * size, (number + 1) * size)
@@ -204,8 +204,8 @@ def _shifted(limits: Limits, before: int, rows: int, start: float) -> Limits:
     if callback is None:
         return limits
 
-    def report(progress: Progress) -> bool | None:
+    def report(progress: SolveProgress) -> bool | None:
         seconds = time.monotonic() - start
-        return callback(Progress(progress.step, before + progress.rows_done, rows, seconds))
+        return callback(SolveProgress(progress.step, before + progress.rows_done, rows, seconds))
 
     return Limits(limits.max_steps, limits.deadline, report)

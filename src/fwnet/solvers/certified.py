@@ -25,7 +25,7 @@ from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
 from fwnet.solvers.frank_wolfe import FrankWolfe, PairwiseFrankWolfe
 from fwnet.solvers.implicit import attach_gradient
-from fwnet.solvers.loop import BindableMethod, Progress
+from fwnet.solvers.loop import BindableMethod, SolveProgress
 from fwnet.solvers.problem import Constrained
 from fwnet.solvers.projected_gradient import ProjectedGradient
 from fwnet.solvers.proximal import FISTA, ISTA
@@ -56,7 +56,7 @@ def solve(
     start: Tensor | None = None,
     max_steps: int | None = None,
     time_limit: float | None = None,
-    callback: Callable[[Progress], bool | None] | None = None,
+    callback: Callable[[SolveProgress], bool | None] | None = None,
     warn: bool = True,
 ) -> Solution:
     """min_z ½‖x − Dz‖²  s.t.  z ∈ C, for every row of x, each code with its certificate.
@@ -84,8 +84,8 @@ def solve(
         max_steps: The largest number of steps per row (default: the method's own limit).
         time_limit: The largest number of seconds (default: none). Unfinished rows have the status
             TIME_LIMIT.
-        callback: Called with a `Progress` after every step, on a CPU also from other threads, one
-            at a time. Return True to stop the search.
+        callback: Called with a `SolveProgress` after every step, on a CPU also from other threads,
+            one at a time. Return True to stop the search.
         warn: Whether an `UncertifiedWarning` says how many codes of method "auto" are not
             certified, other than by a limit that was given here, and what to do.
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fwnet.functional import dual_exponent, lp_norm
-from fwnet.solvers.loop import Limits, Method, Outcome, Progress, iterate
+from fwnet.solvers.loop import Limits, Method, Outcome, SolveProgress, iterate
 from fwnet.solvers.problem import Constrained, Problem
 from fwnet.solvers.solution import Status
 from fwnet.solvers.whitened import ROUNDINGS
@@ -67,7 +67,7 @@ class Groups:
                 getattr(found, field.name)[outside] = getattr(joint, field.name)
         if callback is not None:
             done = int((found.status == Status.CERTIFIED).sum())
-            callback(Progress(int(found.num_steps.max()), done, len(x), 0.0))
+            callback(SolveProgress(int(found.num_steps.max()), done, len(x), 0.0))
         return found
 
 
@@ -104,5 +104,5 @@ def _quiet(limits: Limits, rows: int) -> Limits:
     if callback is None:
         return limits
     return dataclasses.replace(
-        limits, callback=lambda now: callback(Progress(now.step, 0, rows, now.seconds))
+        limits, callback=lambda now: callback(SolveProgress(now.step, 0, rows, now.seconds))
     )

@@ -60,7 +60,7 @@ class BindableMethod(Protocol):
 
 
 @dataclass(frozen=True)
-class Progress:
+class SolveProgress:
     """The argument of a callback, after every step.
 
     >>> import fwnet, torch
@@ -84,7 +84,7 @@ class Limits:
 
     max_steps: int
     deadline: float = float("inf")  # in the seconds of time.monotonic
-    callback: Callable[[Progress], bool | None] | None = None
+    callback: Callable[[SolveProgress], bool | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def iterate(method: Method, x: Tensor, limits: Limits) -> Outcome:
         waiting &= ~done
         left = int(waiting.sum())
         seconds = time.monotonic() - start
-        stopped = _why_stop(limits, Progress(step, len(x) - left, len(x), seconds))
+        stopped = _why_stop(limits, SolveProgress(step, len(x) - left, len(x), seconds))
         last = left == 0 or step >= limits.max_steps or stopped is not None
         leaving = (done | waiting if last else done).nonzero().squeeze(-1)
         if len(leaving):
@@ -131,7 +131,7 @@ def iterate(method: Method, x: Tensor, limits: Limits) -> Outcome:
         step += 1
 
 
-def _why_stop(limits: Limits, progress: Progress) -> Status | None:
+def _why_stop(limits: Limits, progress: SolveProgress) -> Status | None:
     if limits.callback is not None and limits.callback(progress):
         return Status.STOPPED
     return Status.TIME_LIMIT if time.monotonic() >= limits.deadline else None

@@ -33,7 +33,7 @@ from fwnet.solvers.blocks import solve_in_its_precision, solve_rows
 from fwnet.solvers.certified import checked_method, warn_of_uncertified
 from fwnet.solvers.coordinate_descent import CoordinateDescent
 from fwnet.solvers.cvx import CVX
-from fwnet.solvers.loop import BindableMethod, Limits, Progress
+from fwnet.solvers.loop import BindableMethod, Limits, SolveProgress
 from fwnet.solvers.problem import Constrained, Penalized, Problem
 from fwnet.solvers.proximal import FISTA, ISTA
 from fwnet.solvers.rows import RowState
@@ -54,7 +54,7 @@ def solve_penalized(
     weights: Tensor | None = None,
     max_steps: int | None = None,
     time_limit: float | None = None,
-    callback: Callable[[Progress], bool | None] | None = None,
+    callback: Callable[[SolveProgress], bool | None] | None = None,
     warn: bool = True,
 ) -> Solution:
     """min_z ½‖x − Dz‖² + penalty·‖z‖_p for every row of x, each code with its certificate.
