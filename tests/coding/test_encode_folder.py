@@ -131,9 +131,7 @@ def test_a_stopped_run_continues_and_repeats_nothing(folder, monkeypatch, count)
     monkeypatch.setattr(
         CodeRange, "__call__", lambda self, part: done.append(part.name) or call(self, part)
     )
-    with pytest.raises(
-        EncodeError, match="is unfinished: --resume continues it, --force"
-    ):
+    with pytest.raises(EncodeError, match="is unfinished: --resume continues it, --force"):
         encode_folder("data", "codes", **options)
     report = encode_folder("data", "codes", resume=True, **options)
     # The item at which the engine stopped was coded, and is not repeated either.

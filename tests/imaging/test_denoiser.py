@@ -167,6 +167,7 @@ BAD = {
     "complex": (np.zeros((9, 7), complex), ImageError, "got complex128"),
     "0 to 255": (np.full((9, 7), 255.0), ImageError, "got 255 to 255: divide by 255"),
     "white is 2": (data.camera()[:64, :64] / 127.5, ImageError, "divide by the value of white"),
+    "black is -1": (data.camera() / 127.5 - 1, ImageError, "if -1 is black, pass (image + 1) / 2"),
     "16 bits": (torch.full((9, 7), 6e4), ImageError, "in [0, 1], a little more where"),
     "nan": (np.full((9, 7), np.nan), ImageError, "must be finite"),
     "infinity": (torch.full((9, 7), math.inf), ImageError, "must be finite"),

@@ -269,9 +269,11 @@ def _check_values(array: np.ndarray) -> None:
     low, high = float(array.min()), float(array.max())
     if not (np.isfinite(low) and np.isfinite(high)):
         raise ImageError("an image must be finite, got NaN or infinity")
-    if low < -BEYOND or high > 1 + BEYOND or (high > BRIGHTEST and _is_too_bright(array)):
+    dark = low < 1 - BRIGHTEST and _is_too_bright(1 - array)
+    if low < -BEYOND or high > 1 + BEYOND or dark or (high > BRIGHTEST and _is_too_bright(array)):
         white = "255" if 1 + BEYOND < high <= 255 else "the value of white"
         hint = f": divide by {white}" if low >= -BEYOND else ""
+        hint = ": if -1 is black, pass (image + 1) / 2" if dark and high <= BRIGHTEST else hint
         raise ImageError(
             "an image of floating-point values must have them in [0, 1], a little more where there "
             f"is noise, got {low:.4g} to {high:.4g}{hint}"
