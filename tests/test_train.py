@@ -94,7 +94,10 @@ def test_codes_that_are_worse_than_zeros_are_announced(pairs, tmp_path):
     options = ("--num-epochs", "1", "--model", "MLP", "--learning-rate", "3", "--validation", "0.5")
     result = run(*coder(pairs, tmp_path / "net", *options))
     assert result.returncode == 0, result.stderr
-    assert "Warning: the codes are worse than zeros. Train longer (--num-epochs)" in result.stderr
+    assert (
+        "Warning: the codes are hardly better than zeros. Train longer (--num-epochs)"
+        in result.stderr
+    )
 
 
 @pytest.mark.parametrize(

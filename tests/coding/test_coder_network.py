@@ -54,6 +54,17 @@ def test_the_network_sees_a_dictionary_of_norm_1(dictionary, codes, model):
         torch.testing.assert_close(network.first.weight, -scaled.T, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("model", ["LISTA", "LCoD"])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_thresholds_begin_where_codes_are_not_all_zero(dictionary, codes, model, scale):
+    """Where all codes are 0, no weight would get a gradient."""
+    dictionary = torch.cat([dictionary, dictionary.mean(1, keepdim=True).expand(-1, 40)], 1)
+    codes = scale * torch.cat([codes, codes[:, :1].expand(-1, 40) / 40], 1)
+    network = network_for_codes(model, dictionary, codes, 3)
+    found = network((codes @ dictionary.T).float())
+    assert (found != 0).any(-1).float().mean() > 0.8
+
+
 def test_the_radius_is_given_or_learned_from_the_largest_norm(dictionary, codes):
     learned = network_for_codes("FWNet", dictionary, codes, 2, p=1.5, unit=2.0).config
     largest = torch.linalg.vector_norm(codes, ord=1.5, dim=1).max().item()

@@ -1,5 +1,6 @@
 """Prepare the training of a network on pairs of signals and codes: dictionary, scale, radius."""
 
+import math
 from typing import Any, cast
 
 import torch
@@ -8,10 +9,11 @@ from torch import Tensor
 from fwnet.data import keyed_generator
 from fwnet.errors import FwnetError
 from fwnet.functional import lp_norm
-from fwnet.models import MODELS
+from fwnet.models import LISTA, MODELS, LCoD
 from fwnet.models.coding_network import CodingNetwork
 
 MOST_USED = 0.5  # the part of the entries of sparse codes that may differ from 0
+FIRST_THRESHOLD = 0.3  # of the largest entry of a signal's Dᵀx: a large one keeps codes at 0
 RIDGE = 1e-6  # relative to the mean energy of an entry of a code: for atoms that no code uses
 
 
@@ -85,5 +87,9 @@ def network_for_codes(
         if radius is None:
             radius = float(lp_norm(codes.double(), 1 if sparse else p).max()) or unit
         options["radius"] = radius / unit
+    if issubclass(kind, LISTA | LCoD):
+        atoms = dictionary * scale
+        largest = lp_norm(codes.float() / unit @ atoms.T @ atoms, math.inf)  # before a threshold
+        options["threshold"] = FIRST_THRESHOLD * float(largest.median()) or 1.0
     network = kind.from_dictionary(dictionary * scale, num_layers, **options)
     return cast("CodingNetwork", network)
