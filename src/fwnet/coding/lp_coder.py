@@ -92,7 +92,7 @@ class LpCoder(CodeTransformer):
         if self._is_identity or self.convex_set is not None:
             raise ValueError(
                 "p and radius can be learned with a dictionary and without a convex_set, got "
-                f"dictionary={self.dictionary!r} and convex_set={self.convex_set!r}"
+                + ("no dictionary" if self._is_identity else f"convex_set={self.convex_set!r}")
             )
         x, atoms = (to_tensor(values, X.dtype, device) for values in (X, self.components_.T))
         note_learned_ball(self, learn_ball(x, atoms, self.p, self.radius))

@@ -31,7 +31,6 @@ def recommendation(found: Exploration) -> list[str]:
     if found.names and not found.columns:
         names = ", ".join(found.names[:3]) + (", …" if len(found.names) > 3 else "")
         lines.append(f"The signals are made of all columns ({names}); choose some with --columns.")
-    wide = [doubt for doubt in ball.doubts if "may be anything" in doubt]
     if ball.error >= ball.variance:
         lines.append(
             "No ball predicts held-out entries better than their mean does: with this dictionary "
@@ -44,10 +43,9 @@ def recommendation(found: Exploration) -> list[str]:
             f"Take p = {ball.p:.4g} and radius = {ball.radius:.3g}. These codes predict held-out "
             f"entries best and explain {explained:.0%} of their variance; they have {kind}."
         )
-        closely = " Any ball in this range predicts about as well."
         lines.append(
             f"For this dictionary the data allow p from {low_p:.2f} to {high_p:.2f} and a radius "
-            f"from {low:.3g} to {high:.3g}.{closely if wide else ''}"
+            f"from {low:.3g} to {high:.3g}: any ball in this range predicts about as well."
         )
     if found.given is not None:
         lines.append(
@@ -65,12 +63,11 @@ def recommendation(found: Exploration) -> list[str]:
             "(10th and 90th percentile). So every signal was divided by its norm. Do the same "
             "before you code them; the page says how, under Next."
         )
-    others = [doubt for doubt in ball.doubts if doubt not in wide]
-    lines += [f"Doubt: {doubt}." for doubt in others]
-    if others and ball.error < ball.variance:
+    lines += [f"Doubt: {doubt}." for doubt in ball.doubts]
+    if ball.doubts and ball.error < ball.variance:
         lines.append(
             "In spite of a doubt, this p and radius predict held-out entries best. Use them to "
-            "predict or denoise; do not report p as a property of the data."
+            "predict or denoise; do not report them as properties of the data."
         )
     sparse, best = (
         min(cells, key=lambda cell: cell.error)
@@ -98,7 +95,7 @@ def write_page(found: Exploration, output: Path, saved: Path | None = None) -> N
     )
     items = "".join(f"<li>{html.escape(line)}</li>" for line in recommendation(found))
     error = "Held-out error ÷ variance: 0 is perfect, 1 is no better than the mean"
-    used = "Share of the entries of a code that are not 0"
+    used = "Share of the entries of a code above 1/1000 of its largest"
     parts = [
         f"<h2>Recommendation</h2><ul>{items}</ul>",
         f"<h2>Held-out error</h2><p>{_about_error()}</p>{_heat_map(found, 'error', error)}",

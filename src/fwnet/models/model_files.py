@@ -91,6 +91,9 @@ def read_weights(path: Path, data: bytes | None = None) -> tuple[dict[str, Tenso
             [0., 1.]])}, {'made by': 'me'})
     """
     if data is None and (problem := why_not_readable(path)):
+        inside = path / "model.safetensors"  # in the folder of a training
+        if problem == "is not a file" and inside.is_file():
+            problem = f"is a folder, and the model in it is {inside}"
         raise ModelFileError(f"{path} {problem}")
     try:
         data = path.read_bytes() if data is None else data

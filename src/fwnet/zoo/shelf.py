@@ -211,8 +211,6 @@ def load_trained(
         # os.path does not raise for a name that is too long.
         if not looks_like_a_path and not os.path.exists(path):  # noqa: PTH110
             raise _unknown(f"no model and no file is called {name!r}", path.name, folder)
-        if os.path.isfile(inside := path / "model.safetensors"):  # noqa: PTH113
-            raise ModelFileError(f"{path} is a folder, and the model in it is {inside}")
         about, weights = models.read_model(path)
         notes = about.get("notes")
         facts = notes if isinstance(notes, dict) else {}
