@@ -357,6 +357,7 @@ references = st.sampled_from(
         st.lists(st.tuples(st.integers(0, 60), st.one_of(odd_json, references)), max_size=2),
         edits,
     ),
+    kept=[("FWNetCoder", [(0, "a\nb")], [])],
     examples=40,
     needs=["fwnet.coding.estimator_files"],
 )
@@ -375,7 +376,7 @@ def estimator_files(case: tuple) -> Tried:
 @target(
     "cards",
     st.tuples(odd_values, edits),
-    kept=[([(1, {"a": 3})], []), ([(0, "a\nb")], [])],
+    kept=[([(1, {"a": 3})], []), ([(0, "a\nb")], []), ([(19, {"a\nb": False})], [])],
     examples=40,
     needs=["fwnet.zoo"],
 )

@@ -183,8 +183,7 @@ def check_same(folder: object, found: dict[str, Any], identity: dict[str, Any]) 
         was, now = found.get(name), identity.get(name)
         if was != now:
             is_digest = len(f"{was or now}") == 64
-            difference = name if is_digest else f"{name} (was {was}, now {now})"
-            differences.append(difference if difference.isprintable() else repr(difference))
+            differences.append(name if is_digest else f"{name} (was {was}, now {now})")
     if differences:
         raise EncodeError(
             f"{folder} was started with other inputs: {', '.join(differences)} differs; "
