@@ -360,6 +360,8 @@ def refused(error: Exception, name: str) -> bool:
         ),
     ),
     kept=[
+        ("minimize", [(2, "a fraction"), (5, "a tensor of subnormal entries")]),
+        ("TrainingConfig", [(1, "complex numbers")]),
         ("KSupportBall.project", [(1, "a tensor with NaN")]),
         ("structured_codes", [(4, "a tensor of huge entries"), (3, "a tensor of huge entries")]),
         ("psnr", [(3, "a 0-dim tensor"), (2, "a 0-dim tensor")]),

@@ -31,7 +31,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from fwnet.checks import check_integer, check_tensor
+from fwnet.checks import check_integer, check_number, check_tensor
 from fwnet.sets import ConvexSet
 from fwnet.solvers.whitened import dot
 
@@ -129,6 +129,7 @@ def minimize(
     rows = _checked_start(start, convex_set)
     if variant not in get_args(Variant):
         raise ValueError(f"variant must be one of {get_args(Variant)}, got {variant!r}")
+    check_number("tol", tol)
     if not tol > 0:
         raise ValueError(f"tol must be > 0, got {tol!r}")
     check_integer("max_steps", max_steps, least=0)

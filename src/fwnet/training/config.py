@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_type_hints
 
 import torch
+from torch import Tensor
 
 from fwnet.errors import FwnetError
 from fwnet.files import why_not_readable, write_whole
@@ -187,7 +188,7 @@ class TrainingRun:
 
 def _check(name: str, value: Any, is_right: Callable[[Any], bool], expected: str) -> None:
     try:
-        right = not isinstance(value, bool) and is_right(value)
+        right = not isinstance(value, bool | Tensor) and is_right(value)
     except TypeError:
         right = False
     if not right:
