@@ -53,8 +53,8 @@ def psnr(image: Tensor, clean: Tensor) -> Tensor:
     tensor([20.0000, 20.0000], dtype=torch.float64)
     """
     _check_shape(SAME_SHAPE, image, clean)
-    if not image.ndim:
-        raise ValueError("expected a batch of images, got shape ()")
+    if image.ndim < 2:
+        raise ValueError(f"expected a batch of images, got shape {tuple(image.shape)}")
     image, clean = (one.to(widest_dtype(one.device)) for one in (image, clean))
     errors = (image.clamp(0, 1) - clean).square().flatten(1).mean(1)
     return -10 * errors.log10()

@@ -365,6 +365,7 @@ def refused(error: Exception, name: str) -> bool:
         ("KSupportBall.project", [(1, "a tensor with NaN")]),
         ("structured_codes", [(4, "a tensor of huge entries"), (3, "a tensor of huge entries")]),
         ("psnr", [(3, "a 0-dim tensor"), (2, "a 0-dim tensor")]),
+        ("psnr", [(3, "a tensor of one number"), (2, "a tensor of one number")]),
         ("Simplex.project", [(5, "a tensor of huge entries")]),
         ("SchattenBall.contains", [(3, "a tensor with NaN")]),
         ("GroupLpBall.contains", [(0, "1")]),
