@@ -100,6 +100,14 @@ class TestDenoise(FilesConformance):
             assert np.array_equal(crops[2], np.rot90(expected, -1 if "turned" in name else 0))
             assert not any(np.array_equal(crop, shown) for crop in crops[1:])
 
+    @pytest.mark.parametrize("missing", ["nosuch*", "empty"])
+    def test_previews_of_nothing_are_refused_in_one_line(self, folder, missing):
+        Path("empty").mkdir()
+        result = self.run(missing, ".", "--preview")
+        assert result.exit_code == 2
+        words = {"nosuch*": "no file matches nosuch*", "empty": "empty has no images in it"}
+        assert result.stderr == f"Error: {words[missing]}\n"
+
     def test_previews_in_a_folder_are_not_named_as_results(self, folder):
         Image.new("L", (40, 40), 9).save("photos/a.jpg")
         Image.new("L", (40, 40), 9).save("photos/c.jpg")

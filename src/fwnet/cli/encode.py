@@ -168,10 +168,9 @@ def _encode(
     """
     from fwnet.coding import encode_file, encode_folder
 
-    with_model = options["model"] is not None
     ball = "ball" if options["constraint"] == "lp" else "set"
-    has_dictionary = with_model or options["dictionary"] is not None
-    note = [] if has_dictionary else [f"no --dictionary: rows are projected on the {ball}"]
+    has_atoms = options["model"] is not None or options["dictionary"] is not None
+    note = [] if has_atoms else [f"no --dictionary: rows are projected on the {ball}"]
     options |= {"columns": names_in(columns), "keep": names_in(keep)}
     with reported_errors(lambda: STOPPED, "--shard-rows", OPTIONS), progress_bar() as progress:
         if output.endswith("/") or not Path(output).suffix:

@@ -30,7 +30,7 @@ def check_suffix(path: Path | StoredFile, suffixes: tuple[str, ...] = SUFFIXES) 
 
 
 def check_input(path: Path | StoredFile, suffixes: tuple[str, ...] = SUFFIXES) -> None:
-    """Do the same for a file to read; say how to convert it."""
+    """Raise unless a file of rows can be read here; say how to convert other files of numbers."""
     if reader := READERS.get(path.suffix):
         name = path.name.removesuffix(path.suffix) + ".npy"
         header = "" if path.suffix == ".npz" else " (skiprows=1 if it has a header)"

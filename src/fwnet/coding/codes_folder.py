@@ -81,12 +81,12 @@ class CodesFolder:
             check_same(self.store, found["identity"], identity)
             return
         if found and not force:
-            complete, unfinished = (
-                "complete: --resume repairs it",
-                "unfinished: --resume continues it",
+            state, does = "unfinished", "continues"
+            if "records" in found:
+                state, does = "complete", "repairs"
+            raise EncodeError(
+                f"the encoding in {self.store} is {state}: --resume {does} it, --force starts over"
             )
-            state = complete if "records" in found else unfinished
-            raise EncodeError(f"the encoding in {self.store} is {state}, --force starts over")
         if proofs is not None:
             _check_proofs(proofs, ranges, force)
         for name in found["names"] if found else ():

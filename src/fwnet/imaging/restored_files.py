@@ -132,10 +132,10 @@ def _check_folders(inputs: Sequence[str], output: str) -> None:
 
 def _previews(jobs: Sequence[Job], output: str) -> list[Job]:
     """Name previews in folders NAME-preview.png, as they are no results."""
-    count = Counter(job.place.with_suffix("") for job in jobs)
+    count = Counter(job.place.with_suffix("") for job in jobs if job.problem is None)
 
     def named(job: Job) -> Job:
-        if job.place == Path(output):
+        if job.problem is not None or job.place == Path(output):
             return job
         name = job.place.stem if count[job.place.with_suffix("")] == 1 else job.place.name
         return replace(job, place=job.place.with_name(f"{name}-preview.png"))
